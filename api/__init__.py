@@ -1,0 +1,1 @@
+"""The command line, and later the service and its client."""

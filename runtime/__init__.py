@@ -1,0 +1,1 @@
+"""Run a planned training step: bind, rewrite, measure and verify."""

@@ -1,0 +1,116 @@
+"""The exceptions Encamp raises on purpose, all under one root.
+
+```
+EncampError
+├── UnitError            a size, duration or budget text that does not parse
+├── GraphError           a cost graph breaks an invariant
+├── WireError            a document is not the JSON this version reads
+├── PlanError            a plan that cannot be used
+│   ├── InvalidPlanError   its steps break the rules of the graph (see `check`)
+│   └── StalePlanError     it was made for another graph, or no longer fits
+├── InfeasibleError      no schedule of the graph fits the budget
+├── NoPlanError          the time limit came before any plan
+├── UnsupportedError     the step holds something Encamp refuses to plan
+│   └── CaptureError       the step could not be captured as one graph
+├── CostError            an operation's cost could not be measured or looked up
+├── VerificationError    a planned step differs from the unplanned one
+└── MissingExtraError    an optional dependency is not installed
+```
+
+Each message says what is wrong, where, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class EncampError(Exception):
+    """Root of every exception that Encamp raises on purpose."""
+
+
+class UnitError(EncampError, ValueError):
+    """A size, duration or budget text does not parse."""
+
+
+class GraphError(EncampError, ValueError):
+    """A cost graph breaks an invariant of `encamp.graph`."""
+
+
+class WireError(EncampError, ValueError):
+    """A document is not JSON of a schema that this version reads."""
+
+
+class PlanError(EncampError):
+    """A plan cannot be used."""
+
+
+class InvalidPlanError(PlanError, ValueError):
+    """The steps of a plan break a rule of its graph."""
+
+
+class StalePlanError(PlanError):
+    """A plan belongs to another graph, or no longer fits its budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeakSite:
+    """Where a schedule holds the most memory: one op and the values live there."""
+
+    op: str
+    module: str | None
+    source: str | None
+    values: tuple[str, ...]
+    bytes: int
+
+
+class InfeasibleError(EncampError):
+    """No schedule of the graph fits the budget.
+
+    Attributes:
+        budget_bytes: the budget that was asked for.
+        smallest_bytes: the smallest budget a plan was found for, if any.
+        bound_bytes: no schedule fits fewer bytes than this (proven).
+        site: the op at the peak of the smallest plan, and what is live there.
+
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        budget_bytes: int,
+        bound_bytes: int,
+        smallest_bytes: int | None = None,
+        site: PeakSite | None = None,
+    ) -> None:
+        """Keep the figures beside the message, for programs."""
+        super().__init__(message)
+        self.budget_bytes = budget_bytes
+        self.bound_bytes = bound_bytes
+        self.smallest_bytes = smallest_bytes
+        self.site = site
+
+
+class NoPlanError(EncampError):
+    """The time limit came before any plan that fits was found."""
+
+
+class UnsupportedError(EncampError):
+    """The training step holds something Encamp refuses to plan."""
+
+
+class CaptureError(UnsupportedError):
+    """The training step could not be captured as one graph."""
+
+
+class CostError(EncampError):
+    """An operation's cost could not be measured or looked up."""
+
+
+class VerificationError(EncampError):
+    """A planned step differs from the unplanned one."""
+
+
+class MissingExtraError(EncampError, ImportError):
+    """An optional dependency is not installed; the message names the extra."""
