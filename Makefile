@@ -1,0 +1,51 @@
+# On a fresh machine with Python 3.11, pip, make and git: `make demo`, `make test`.
+# Each target sets up .venv on first use and again when what it installs has changed.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+# Two tests at a time on two cores; more threads in each would only get in the way.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+.PHONY: demo test test-all check bench docs clean
+
+# Train a small GPT-2 unplanned, planned and with PyTorch's own budget; see demo/.
+demo: $(INSTALLED)
+	$(BIN)/python examples/demo.py
+
+# All tests but those marked slow.
+test: $(INSTALLED)
+	$(PYTEST) -m "not slow"
+
+# Every test.
+test-all: $(INSTALLED)
+	$(PYTEST)
+
+# Lint, format, types and import contracts.
+check: $(INSTALLED)
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --quiet --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+# Measure every benchmark case and write benchmarks/RESULTS.md.
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks
+
+# Regenerate the reference of the command line, docs/cli.md.
+docs: $(INSTALLED)
+	$(BIN)/python docs/generate.py
+
+# Remove what the other targets made.
+clean:
+	rm -rf .venv build demo .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	  .import_linter_cache src/encamp.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@echo "Installing into .venv (a minute or so)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt \
+	  -e '.[torch,plot,dev]'
+	@touch $@
