@@ -1,7 +1,7 @@
 # On a fresh machine with Python 3.11, pip, make and git: `make demo`, `make test`.
 # Each target sets up .venv on first use and again when what it installs has changed.
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 

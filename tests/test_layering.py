@@ -1,0 +1,126 @@
+"""Where the packages live, and which of them need PyTorch or the solver."""
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import encamp
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("api", "planner", "runtime", "tracer")
+VOCABULARY = sorted(path.stem for path in (ROOT / "src" / "encamp").glob("[a-z]*.py"))
+TORCH_FREE = [
+    "encamp",
+    *(f"encamp.{name}" for name in VOCABULARY),
+    "encamp.planner",
+    "encamp.api.cli",
+]
+
+
+def run_python(code, **environment):
+    """Run `code` in a fresh interpreter and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def loaded(module, *suspects):
+    """Return which of `suspects` are loaded once `module` has been imported."""
+    code = f"import sys, {module}; print(*({set(suspects)!r} & set(sys.modules)))"
+    return run_python(code).split()
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_each_package_is_the_folder_at_the_root(name):
+    """Each link under src/encamp points at the folder of the same name."""
+    link = ROOT / "src" / "encamp" / name
+
+    assert link.is_symlink(), "check out with core.symlinks=true"
+    assert link.resolve() == ROOT / name
+
+
+@pytest.mark.parametrize("module", TORCH_FREE)
+def test_planning_never_loads_torch(module):
+    """The vocabulary, the planner and the command line load without PyTorch."""
+    assert loaded(module, "torch") == []
+
+
+@pytest.mark.parametrize("name", ["", *(f".{name}" for name in VOCABULARY)])
+def test_the_vocabulary_loads_the_standard_library_only(name):
+    """Reading a graph needs neither the solver nor any other third party."""
+    third_parties = ("numba", "numpy", "ortools", "networkx", "rich", "zstandard")
+
+    assert loaded(f"encamp{name}", *third_parties) == []
+
+
+def test_import_contracts_hold():
+    """import-linter keeps every contract of pyproject.toml."""
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run(
+        [linter, "--no-logo", "--no-cache"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("lost", ["absent", "text"])
+def test_a_copy_without_links_still_imports(tmp_path, lost):
+    """An archive drops the links, git may turn them into text; both still import."""
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, tmp_path / name)
+    package = tmp_path / "src" / "encamp"
+    package.mkdir(parents=True)
+    for file in (ROOT / "src" / "encamp").glob("*.py"):
+        shutil.copy(file, package)
+    if lost == "text":
+        for name in FOLDERS:
+            (package / name).write_text(f"../../{name}")
+
+    code = "import encamp.planner, encamp.api; print(encamp.planner.__file__)"
+    found = run_python(code, PYTHONPATH=str(tmp_path / "src"))
+
+    assert Path(found) == tmp_path / "planner" / "__init__.py"
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_module(tmp_path):
+    """An installed Encamp has the modules of the repository and nothing beside."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq"]
+    # A copy: building leaves folders beside the sources.
+    tree = tmp_path / "tree"
+    hidden = shutil.ignore_patterns(".*", "build", "*.egg-info", "demo")
+    shutil.copytree(ROOT, tree, symlinks=True, ignore=hidden)
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--target", tmp_path / "site", tree], check=True
+    )
+
+    expected = {path.relative_to(ROOT) for name in FOLDERS for path in modules(name)}
+    expected |= {Path(f"{name}.py") for name in (*VOCABULARY, "__init__")}
+    site = tmp_path / "site" / "encamp"
+    assert {path.relative_to(site) for path in site.rglob("*.py")} == expected
+    assert (site / "py.typed").is_file()
+
+
+def modules(folder):
+    """Return the Python files of a top-level folder."""
+    return [path for path in (ROOT / folder).rglob("*.py") if path.is_file()]
+
+
+def test_version_is_that_of_the_installed_package():
+    """`encamp.__version__` is the one place where the version stands."""
+    assert encamp.__version__ == version("encamp")
