@@ -1,0 +1,48 @@
+"""Compiling the planner's inner loops, in one place and typed.
+
+The loops are plain Python over NumPy arrays; Numba compiles them on first use and
+keeps the machine code beside the source, or in the user's cache folder where the
+package is read-only, so that later processes load it in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba  # type: ignore[import-untyped]
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+RandomState = npt.NDArray[np.uint64]
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def compiled(function: Function) -> Function:
+    """Return `function` compiled, cached on disk and free of the interpreter lock."""
+    return cast("Function", numba.njit(cache=True, nogil=True)(function))
+
+
+def random_state(seed: int) -> RandomState:
+    """Return the state of a random stream for `uniform`, advanced by each draw."""
+    return np.array([seed % 2**63], dtype=np.uint64)
+
+
+@compiled
+def uniform(state: RandomState) -> float:
+    """Draw from [0, 1) with SplitMix64 (Steele, Lea, Flood: OOPSLA 2014)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    word = state[0]
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    return float(word >> np.uint64(11)) * 2.0**-53
+
+
+@compiled
+def below(state: RandomState, limit: int) -> int:
+    """Draw an integer from 0 to `limit` - 1."""
+    return int(uniform(state) * limit)

@@ -1,0 +1,235 @@
+"""Repair: bring a schedule under a budget by dropping values and recomputing them.
+
+While some step is over the budget, look at the worst one. Each value that is live
+there and unused may be dropped, if the ops that make it again (its chain) can run
+just before its next use, never earlier. The value with the most useful bytes per
+added nanosecond goes first. Greedy, so it may fail where a plan exists.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .jit import IntArray, RandomState, compiled, uniform
+from .problem import Problem
+from .replay_fast import boundary, drop_dead, duration, insert, memory
+
+NEVER = 2**62
+"""A next use that does not come, and a duration limit that does not bind."""
+
+
+class Taste(NamedTuple):
+    """How repair chooses among values, and when it gives up."""
+
+    gap_weight: float = 0.0
+    """Power of the number of steps over budget that a drop helps."""
+    noise: float = 0.0
+    """Spread of the random factor on each score; 0 is deterministic."""
+    duration_limit: int = NEVER
+    """Give up once the schedule takes this many nanoseconds."""
+    max_drops: int = 2**31
+    """Give up after this many drops."""
+
+
+class Uses(NamedTuple):
+    """The instance of each value around one step of a schedule."""
+
+    born: IntArray
+    """Step that made the newest instance up to here, or -1."""
+    last: IntArray
+    """Its last use up to here, or the step that made it."""
+    next: IntArray
+    """Its next use after here, or `NEVER`."""
+    remade: IntArray
+    """First step after here that makes a newer instance, or `NEVER`."""
+
+
+@compiled
+def uses_around(problem: Problem, steps: IntArray, here: int) -> Uses:
+    """Return where each value stands at step `here`. Linear in the schedule.
+
+    Being handed over, at the first backward step or at the end, counts as a use.
+    """
+    turn = boundary(problem, steps)
+    born, last = _up_to(problem, steps, here)
+    following = np.full(problem.num_values, NEVER, dtype=np.int64)
+    remade = np.full(problem.num_values, NEVER, dtype=np.int64)
+    for value in range(problem.num_values):
+        early = problem.producers[value] < problem.num_forward
+        if problem.is_output[value] and early and born[value] < turn <= here:
+            last[value] = here
+    for step in range(here + 1, len(steps) + 1):
+        if step in (turn, len(steps)):
+            for value in range(problem.num_values):
+                early = problem.producers[value] < problem.num_forward
+                due = step == (turn if early and turn > here else len(steps))
+                if problem.is_output[value] and due:
+                    _use(following, remade, value, step)
+        if step == len(steps):
+            break
+        op = steps[step]
+        for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
+            _use(following, remade, problem.reads[at], step)
+        for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
+            value = problem.makes[at]
+            remade[value] = min(remade[value], step)
+    return Uses(born, last, following, remade)
+
+
+@compiled
+def _up_to(
+    problem: Problem, steps: IntArray, here: int
+) -> tuple[IntArray, IntArray]:
+    """Return birth and last use of each value's newest instance up to `here`."""
+    born = np.where(problem.producers < 0, 0, -1)
+    last = born.copy()
+    for step in range(here + 1):
+        op = steps[step]
+        for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
+            last[problem.reads[at]] = step
+        for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
+            value = problem.makes[at]
+            born[value] = step
+            last[value] = step
+    return born, last
+
+
+@compiled
+def _use(following: IntArray, remade: IntArray, value: int, step: int) -> None:
+    if remade[value] == NEVER and following[value] == NEVER:
+        following[value] = step
+
+
+class Scratch(NamedTuple):
+    """Work space that one search reuses: a mark per op, and a stack of ops."""
+
+    marks: IntArray
+    chain: IntArray
+
+
+@compiled
+def scratch(problem: Problem) -> Scratch:
+    """Return fresh work space for `chain_of`."""
+    return Scratch(
+        np.full(problem.num_ops + 1, -1, dtype=np.int64),
+        np.empty(problem.num_ops, dtype=np.int64),
+    )
+
+
+@compiled
+def chain_of(
+    problem: Problem, uses: Uses, value: int, here: int, space: Scratch
+) -> int:
+    """Count the ops that make `value` again just before its next use after `here`.
+
+    They are left in `space.chain`. Other values that live across `here` are there
+    to be read, and so are those made again in between. Returns 0 where the chain
+    would need a pinned op, or `value` itself.
+    """
+    before = uses.next[value]
+    first = problem.producers[value]
+    if first < 0 or problem.pinned[first]:
+        return 0
+    space.marks[-1] += 1
+    stamp = space.marks[-1]
+    space.marks[first] = stamp
+    space.chain[0] = first
+    count = 1
+    done = 0
+    while done < count:
+        op = space.chain[done]
+        done += 1
+        for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
+            read = problem.reads[at]
+            if read == value:
+                return 0
+            if uses.next[read] != NEVER or uses.remade[read] < before:
+                continue
+            maker = problem.producers[read]
+            if maker < 0:
+                continue
+            if problem.pinned[maker]:
+                return 0
+            if space.marks[maker] != stamp:
+                space.marks[maker] = stamp
+                space.chain[count] = maker
+                count += 1
+    return count
+
+
+@compiled
+def drop_value(
+    problem: Problem, steps: IntArray, before: int, chain: IntArray
+) -> IntArray:
+    """Return the schedule that recomputes a chain of ops just before a step."""
+    return drop_dead(problem, insert(steps, before, np.sort(chain)))
+
+
+@compiled
+def repair(
+    problem: Problem, steps: IntArray, budget: int, taste: Taste, random: RandomState
+) -> tuple[IntArray, bool]:
+    """Return the schedule brought under `budget`, and whether that worked."""
+    space = scratch(problem)
+    for _ in range(taste.max_drops):
+        held = memory(problem, steps)
+        worst = int(held.argmax())
+        if held[worst] <= budget:
+            return steps, True
+        added = taste.duration_limit - duration(problem, steps)
+        if len(steps) > 8 * problem.num_ops:
+            break
+        uses = uses_around(problem, steps, worst)
+        over = np.zeros(len(steps) + 1, dtype=np.int64)
+        over[1:] = np.cumsum(held > budget)
+        before, chain = _best_chain(
+            problem, uses, worst, held[worst] - budget, over, taste, added, random, space
+        )
+        if len(chain) == 0:
+            break
+        steps = drop_value(problem, steps, before, chain)
+    return steps, False
+
+
+@compiled
+def _best_chain(
+    problem: Problem,
+    uses: Uses,
+    here: int,
+    excess: int,
+    over: IntArray,
+    taste: Taste,
+    allowance: int,
+    random: RandomState,
+    space: Scratch,
+) -> tuple[int, IntArray]:
+    """Return the chain with the best score for the excess at `here`, and its place."""
+    best_score = -1.0
+    best_before = 0
+    best = space.chain[:0].copy()
+    for value in range(problem.num_values):
+        before = uses.next[value]
+        if not (0 <= uses.born[value] < here and uses.last[value] < here < before):
+            continue
+        if before == NEVER:
+            continue
+        count = chain_of(problem, uses, value, here, space)
+        if count == 0:
+            continue
+        added = 0
+        for position in range(count):
+            added += problem.durations[space.chain[position]]
+        if added >= allowance:
+            continue
+        score = min(problem.sizes[value], excess) / (added + 1.0)
+        if taste.gap_weight > 0:
+            helped = max(1, over[before] - over[uses.last[value] + 1])
+            score *= helped**taste.gap_weight
+        if taste.noise > 0:
+            score *= np.exp(taste.noise * (uniform(random) - 0.5) * 3.5)
+        if score > best_score:
+            best_score, best_before = score, before
+            best = space.chain[:count].copy()
+    return best_before, best

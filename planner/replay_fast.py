@@ -1,0 +1,121 @@
+"""The replay of `encamp.replay`, compiled, and what the searches ask of a schedule.
+
+All functions take schedules as arrays of op ids in which every read has an earlier
+run of its producer. One replay is linear in the steps and their edges.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import IntArray, compiled
+from .problem import Problem
+
+
+@compiled
+def boundary(problem: Problem, steps: IntArray) -> int:
+    """Return the first backward step, or the number of steps if there is none."""
+    for step in range(len(steps)):
+        if steps[step] >= problem.num_forward:
+            return step
+    return len(steps)
+
+
+@compiled
+def memory(problem: Problem, steps: IntArray) -> IntArray:
+    """Return the bytes held at each step, resident values and workspace included."""
+    num_steps = len(steps)
+    change = np.zeros(num_steps + 1, dtype=np.int64)
+    born = np.full(problem.num_values, -1, dtype=np.int64)
+    dies = np.full(problem.num_values, -1, dtype=np.int64)
+    kept = np.zeros(problem.num_values, dtype=np.bool_)
+    turn = boundary(problem, steps)
+    for value in range(problem.num_values):
+        if problem.producers[value] < 0:
+            born[value] = dies[value] = 0
+    for step in range(num_steps):
+        if step == turn:
+            for value in range(problem.num_values):
+                if problem.is_output[value] and born[value] >= 0:
+                    kept[value] = True
+                    dies[value] = num_steps - 1
+        op = steps[step]
+        for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
+            value = problem.reads[at]
+            dies[value] = max(dies[value], step)
+        for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
+            value = problem.makes[at]
+            if born[value] >= 0:
+                change[born[value]] += problem.sizes[value]
+                change[dies[value] + 1] -= problem.sizes[value]
+            born[value] = dies[value] = step
+    for value in range(problem.num_values):
+        if born[value] >= 0:
+            if problem.is_output[value] and not kept[value]:
+                dies[value] = num_steps - 1
+            change[born[value]] += problem.sizes[value]
+            change[dies[value] + 1] -= problem.sizes[value]
+    held = problem.resident_bytes
+    for step in range(num_steps):
+        held += change[step]
+        change[step] = held + problem.workspaces[steps[step]]
+    return change[:num_steps]
+
+
+@compiled
+def peak(problem: Problem, steps: IntArray) -> int:
+    """Return the largest number of bytes held at any step."""
+    return int(memory(problem, steps).max())
+
+
+@compiled
+def duration(problem: Problem, steps: IntArray) -> int:
+    """Return the nanoseconds of all steps together."""
+    total = 0
+    for op in steps:
+        total += problem.durations[op]
+    return total
+
+
+@compiled
+def first_runs(problem: Problem, steps: IntArray) -> IntArray:
+    """Return for each op the step of its first run."""
+    first = np.full(problem.num_ops, -1, dtype=np.int64)
+    for step in range(len(steps)):
+        if first[steps[step]] < 0:
+            first[steps[step]] = step
+    return first
+
+
+@compiled
+def drop_dead(problem: Problem, steps: IntArray) -> IntArray:
+    """Return the schedule without the recomputations whose values no use binds to."""
+    first = first_runs(problem, steps)
+    turn = boundary(problem, steps)
+    # Forward outputs are those that stand at the turn; a later run adds nothing.
+    needed = problem.is_output & (problem.producers >= problem.num_forward)
+    stays = np.zeros(len(steps), dtype=np.bool_)
+    for step in range(len(steps) - 1, -1, -1):
+        if step == turn - 1:
+            needed |= problem.is_output
+        op = steps[step]
+        stays[step] = first[op] == step
+        for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
+            value = problem.makes[at]
+            stays[step] |= needed[value]
+        if stays[step]:
+            for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
+                needed[problem.makes[at]] = False
+            for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
+                needed[problem.reads[at]] = True
+    return steps[stays]
+
+
+@compiled
+def insert(steps: IntArray, before: int, ops: IntArray) -> IntArray:
+    """Return the schedule with `ops` run just before step `before`."""
+    longer = np.empty(len(steps) + len(ops), dtype=np.int64)
+    longer[:before] = steps[:before]
+    longer[before : before + len(ops)] = ops
+    longer[before + len(ops) :] = steps[before:]
+    return longer
