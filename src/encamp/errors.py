@@ -34,7 +34,18 @@ class UnitError(EncampError, ValueError):
 
 
 class GraphError(EncampError, ValueError):
-    """A cost graph breaks an invariant of `encamp.graph`."""
+    """A cost graph breaks an invariant of `encamp.graph`.
+
+    Attributes:
+        at: the field of the graph that is wrong, such as "ops[3].inputs[1]"; empty
+            where it is the graph as a whole.
+
+    """
+
+    def __init__(self, message: str, *, at: str = "") -> None:
+        """Keep the place beside the message, for readers of documents."""
+        super().__init__(message)
+        self.at = at
 
 
 class WireError(EncampError, ValueError):

@@ -19,9 +19,10 @@ nothing to hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NoReturn
 
 from .errors import GraphError
 
@@ -115,10 +116,11 @@ class CostGraph:
     Ops in order are a valid schedule: every input is produced earlier, and forward
     ops come before backward ones. `outputs` are alive at the end of the step.
 
+    Making one is linear in ops and edges.
+
     Raises:
         GraphError: an invariant does not hold; the message names the op or value.
 
-    Making one is linear in ops and edges.
     """
 
     name: str
@@ -131,6 +133,9 @@ class CostGraph:
 
     def __post_init__(self) -> None:
         """Check every invariant and derive the producers."""
+        if not self.ops:
+            _fail(f"the graph {self.name!r} has no ops", "ops")
+        _check_meta(self.meta)
         _check_values(self.values)
         object.__setattr__(self, "producer", _producers(self))
         _check_order(self)
@@ -165,65 +170,93 @@ class CostGraph:
         return f"{label} of {op.module}" if op.module else label
 
 
-def _fail(message: str) -> None:
-    raise GraphError(message)
+def _fail(message: str, at: str) -> NoReturn:
+    raise GraphError(message, at=at)
+
+
+def _check_meta(meta: Mapping[str, str | int]) -> None:
+    for key, item in meta.items():
+        if isinstance(item, bool) or not isinstance(item, str | int):
+            message = f"expected a text or an integer, found {item!r}"
+            _fail(f"meta[{key!r}]: {message}", f"meta.{key}")
 
 
 def _check_values(values: tuple[Value, ...]) -> None:
     for position, value in enumerate(values):
-        if value.id != position:
-            _fail(_misnumbered("value", position, value.id))
-        _check_amount(f"value {value.id}", "bytes", value.bytes)
+        _check_id("values", position, value.id)
+        at = f"values[{position}].bytes"
+        _check_amount(f"value {position}", at, value.bytes)
 
 
-def _misnumbered(noun: str, position: int, found: int) -> str:
-    problem = "duplicate id" if 0 <= found < position else "unexpected id"
-    return f"{noun}s[{position}]: {problem} {found}; ids count 0, 1, 2, ... in order"
+def _check_id(listing: str, position: int, found: int) -> None:
+    if found != position:
+        problem = "duplicate id" if 0 <= found < position else "unexpected id"
+        message = f"{problem} {found}, expected {position}; ids count 0, 1, 2 in order"
+        _fail(f"{listing}[{position}]: {message}", f"{listing}[{position}].id")
 
 
-def _check_amount(where: str, field_name: str, amount: int) -> None:
+def _check_amount(label: str, at: str, amount: int) -> None:
     if not 0 <= amount <= MAX_BYTES:
-        _fail(f"{where}: {field_name} is {amount}, expected 0 to {MAX_BYTES}")
+        field_name = at.rpartition(".")[2]
+        _fail(f"{label}: {field_name} is {amount}, expected 0 to {MAX_BYTES}", at)
 
 
 def _producers(graph: CostGraph) -> tuple[int | None, ...]:
     producer: list[int | None] = [None] * len(graph.values)
     for position, op in enumerate(graph.ops):
-        if op.id != position:
-            _fail(_misnumbered("op", position, op.id))
-        _check_op(op, len(graph.values))
-        for value in op.outputs:
-            _claim(graph, producer, op, value)
+        _check_id("ops", position, op.id)
+        _check_amounts(op)
+        _check_edges(op, "inputs", op.inputs, len(graph.values))
+        _check_edges(op, "outputs", op.outputs, len(graph.values))
+        _check_recompute(op)
+        for index, value in enumerate(op.outputs):
+            _check_unclaimed(graph, producer, op, index)
+            producer[value] = op.id
     return tuple(producer)
 
 
-def _check_op(op: Op, num_values: int) -> None:
-    for amount in ("duration_ns", "workspace_bytes", "spread_ns"):
-        _check_amount(_label(op), amount, getattr(op, amount))
-    for role in ("inputs", "outputs"):
-        ids: tuple[int, ...] = getattr(op, role)
-        for value in ids:
-            if not 0 <= value < num_values:
-                _fail(
-                    f"{_label(op)}: {role} name value {value}, but there are only"
-                    f" {num_values} values"
-                )
-        if len(set(ids)) != len(ids):
-            _fail(f"{_label(op)}: {role} list a value twice: {list(ids)}")
-    if op.recompute.allowed and op.recompute.reason is not None:
-        _fail(f"{_label(op)}: recompute is allowed, yet has a reason against it")
-    if not op.recompute.allowed and op.recompute.reason is None:
-        _fail(f"{_label(op)}: recompute is not allowed, but no reason is given")
+def _check_amounts(op: Op) -> None:
+    for name in ("duration_ns", "workspace_bytes", "spread_ns"):
+        _check_amount(_label(op), f"ops[{op.id}].{name}", getattr(op, name))
 
 
-def _claim(
-    graph: CostGraph, producer: list[int | None], op: Op, value: int
+def _check_edges(op: Op, role: str, ids: tuple[int, ...], num_values: int) -> None:
+    for index, value in enumerate(ids):
+        if not 0 <= value < num_values:
+            message = f"{role} name value {value}, but there are {num_values} values"
+            _fail(f"{_label(op)}: {message}", f"ops[{op.id}].{role}[{index}]")
+    _check_distinct(f"{_label(op)}: {role}", f"ops[{op.id}].{role}", ids)
+
+
+def _check_distinct(label: str, at: str, ids: tuple[int, ...]) -> None:
+    if len(set(ids)) == len(ids):
+        return
+    seen: set[int] = set()
+    for index, value in enumerate(ids):
+        if value in seen:
+            _fail(f"{label} list value {value} twice", f"{at}[{index}]")
+        seen.add(value)
+
+
+def _check_recompute(op: Op) -> None:
+    allowed, reason = op.recompute.allowed, op.recompute.reason
+    if allowed and reason is not None:
+        message = f"recompute is allowed, yet has a reason against it ({reason})"
+        _fail(f"{_label(op)}: {message}", f"ops[{op.id}].recompute")
+    if not allowed and reason is None:
+        message = "recompute is not allowed, but no reason is given"
+        _fail(f"{_label(op)}: {message}", f"ops[{op.id}].recompute")
+
+
+def _check_unclaimed(
+    graph: CostGraph, producer: Sequence[int | None], op: Op, index: int
 ) -> None:
-    if producer[value] is not None:
-        _fail(f"{_label(op)}: value {value} is already made by op {producer[value]}")
+    value, at = op.outputs[index], f"ops[{op.id}].outputs[{index}]"
+    maker = producer[value]
+    if maker is not None:
+        _fail(f"{_label(op)}: value {value} is already made by op {maker}", at)
     if graph.values[value].resident:
-        _fail(f"{_label(op)}: makes value {value}, which is resident")
-    producer[value] = op.id
+        _fail(f"{_label(op)}: makes value {value}, which is resident", at)
 
 
 def _check_order(graph: CostGraph) -> None:
@@ -232,23 +265,27 @@ def _check_order(graph: CostGraph) -> None:
         if op.phase is Phase.BACKWARD:
             in_backward = True
         elif in_backward:
-            _fail(f"{_label(op)}: a forward op after the first backward op")
-        for value in op.inputs:
+            message = "a forward op after the first backward op"
+            _fail(f"{_label(op)}: {message}", f"ops[{op.id}].phase")
+        for index, value in enumerate(op.inputs):
             maker = graph.producer[value]
             if maker is not None and maker >= op.id:
-                _fail(_order_problem(graph, op, value, maker))
+                at = f"ops[{op.id}].inputs[{index}]"
+                _fail(_order_problem(graph, op, value, maker), at)
 
 
 def _order_problem(graph: CostGraph, op: Op, value: int, maker: int) -> str:
     """Tell a cycle from a mere misordering."""
-    seen, stack = {op.id}, [maker]
+    seen, stack = {maker}, [maker]
     while stack:
         current = stack.pop()
         if current == op.id:
             return f"{_label(op)}: depends on itself (a cycle through value {value})"
-        seen.add(current)
-        makers = (graph.producer[v] for v in graph.ops[current].inputs)
-        stack += [m for m in makers if m is not None and (m not in seen or m == op.id)]
+        for read in graph.ops[current].inputs:
+            earlier = graph.producer[read]
+            if earlier is not None and earlier not in seen:
+                seen.add(earlier)
+                stack.append(earlier)
     return (
         f"{_label(op)}: reads value {value}, which op {maker} makes only later;"
         " ops must be listed in an order that can run"
@@ -256,22 +293,22 @@ def _order_problem(graph: CostGraph, op: Op, value: int, maker: int) -> str:
 
 
 def _check_outputs(graph: CostGraph) -> None:
-    for value in graph.outputs:
+    for index, value in enumerate(graph.outputs):
         if not 0 <= value < len(graph.values):
-            _fail(f"outputs name value {value}, which does not exist")
-    if len(set(graph.outputs)) != len(graph.outputs):
-        _fail("outputs list a value twice")
+            message = f"name value {value}, but there are {len(graph.values)} values"
+            _fail(f"outputs {message}", f"outputs[{index}]")
+    _check_distinct("outputs", "outputs", graph.outputs)
 
 
 def _check_totals(graph: CostGraph) -> None:
     totals = {
-        "bytes of all values": sum(v.bytes for v in graph.values),
-        "duration of all ops": graph.duration_ns,
-        "workspace of all ops": sum(op.workspace_bytes for op in graph.ops),
+        "the bytes of all values": sum(v.bytes for v in graph.values),
+        "the durations of all ops": graph.duration_ns,
+        "the workspaces of all ops": sum(op.workspace_bytes for op in graph.ops),
     }
     for what, total in totals.items():
         if total > MAX_TOTAL:
-            _fail(f"{what} sum to {total}, more than {MAX_TOTAL}")
+            _fail(f"{what} sum to {total}, more than {MAX_TOTAL}", "")
 
 
 def _label(op: Op) -> str:

@@ -76,7 +76,7 @@ class Plan:
     `budget_bytes` is the total peak the caller allows and `reserve_bytes` what is
     kept free of it; `peak_bytes` includes resident values. `memory` itemises the
     peak by kind of value, plus "workspace", and sums to it. Plans without steps
-    (infeasible, unknown) have a peak and a duration of zero.
+    (infeasible, unknown) have a peak and a duration of zero and no memory.
 
     Raises:
         InvalidPlanError: the figures contradict each other.
@@ -101,28 +101,42 @@ class Plan:
         if solved != bool(self.steps):
             msg = f"a plan that is {self.status} with {len(self.steps)} steps"
             raise InvalidPlanError(msg)
+        if solved:
+            self._check_figures()
+        elif self.peak_bytes or self.duration_ns or self.memory:
+            msg = f"a plan that is {self.status} has no peak, duration or memory"
+            raise InvalidPlanError(msg)
+
+    def _check_figures(self) -> None:
         if self.peak_bytes > self.budget_bytes - self.reserve_bytes:
             msg = (
                 f"a peak of {self.peak_bytes} bytes is over the budget of"
                 f" {self.budget_bytes} less {self.reserve_bytes} in reserve"
             )
             raise InvalidPlanError(msg)
-        if solved and sum(self.memory.values()) != self.peak_bytes:
-            msg = f"memory sums to {sum(self.memory.values())}, peak is {self.peak_bytes}"
+        itemised = sum(self.memory.values())
+        if itemised != self.peak_bytes:
+            msg = f"memory sums to {itemised} bytes, the peak is {self.peak_bytes}"
             raise InvalidPlanError(msg)
 
     @property
     def gap(self) -> float:
-        """Return (duration - lower bound) as a share of the unplanned step."""
-        if not self.unplanned.duration_ns:
+        """Return (duration - lower bound) as a share of the unplanned step.
+
+        Zero for a plan without steps, which has no duration to bound.
+        """
+        if not self.steps or not self.unplanned.duration_ns:
             return 0.0
         excess = self.duration_ns - self.certificate.lower_bound_ns
         return excess / self.unplanned.duration_ns
 
     @property
     def overhead(self) -> float:
-        """Return the added duration as a share of the unplanned step."""
-        if not self.unplanned.duration_ns:
+        """Return the added duration as a share of the unplanned step.
+
+        Zero for a plan without steps.
+        """
+        if not self.steps or not self.unplanned.duration_ns:
             return 0.0
         return self.duration_ns / self.unplanned.duration_ns - 1
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NoReturn
 
 from .errors import InvalidPlanError
 from .graph import CostGraph, Phase
@@ -55,7 +56,7 @@ class Timeline:
 def replay(graph: CostGraph, steps: Sequence[int] | None = None) -> Timeline:
     """Replay a schedule (default: every op once, in order) and return its timeline.
 
-    Linear in the steps, their edges and the values.
+    Linear in the steps, their edges and the values, but for one sort of the instances.
 
     Raises:
         InvalidPlanError: there is no step, a step names no op of the graph, or it
@@ -101,30 +102,35 @@ def _require_steps(graph: CostGraph, order: tuple[int, ...]) -> None:
 
 def _instances(graph: CostGraph, order: tuple[int, ...]) -> tuple[Instance, ...]:
     """Bind each use to the newest run and return all instances, by birth."""
+    last, boundary = len(order) - 1, _boundary(graph, order)
     done: list[Instance] = []
-    born: dict[int, int] = {}
-    dies: dict[int, int] = {}
-    for value in graph.values:
-        if graph.producer[value.id] is None and not value.resident:
-            born[value.id] = dies[value.id] = 0
-    boundary = _boundary(graph, order)
+    born = dict.fromkeys(_given(graph), 0)
+    dies = dict(born)
     kept: set[int] = set()
     for position, index in enumerate(order):
         if position == boundary:
-            kept = _keep(graph.outputs, born, dies, len(order) - 1)
-        op = graph.ops[index]
-        for value in op.inputs:
+            kept = _keep(graph.outputs, dies, last)
+        for value in graph.ops[index].inputs:
             if value in born:
                 dies[value] = max(dies[value], position)
             elif not graph.values[value].resident:
                 _unavailable(graph, position, index, value)
-        for value in op.outputs:
+        for value in graph.ops[index].outputs:
             if value in born:
                 done.append(Instance(value, born[value], dies[value]))
             born[value] = dies[value] = position
-    _keep([v for v in graph.outputs if v not in kept], born, dies, len(order) - 1)
+    _keep([value for value in graph.outputs if value not in kept], dies, last)
     done += [Instance(value, born[value], dies[value]) for value in born]
     return tuple(sorted(done, key=lambda i: (i.born, i.value)))
+
+
+def _given(graph: CostGraph) -> list[int]:
+    """Return what the step is given but does not hold."""
+    return [
+        value.id
+        for value in graph.values
+        if graph.producer[value.id] is None and not value.resident
+    ]
 
 
 def _boundary(graph: CostGraph, order: tuple[int, ...]) -> int:
@@ -134,16 +140,14 @@ def _boundary(graph: CostGraph, order: tuple[int, ...]) -> int:
     return next(backward, len(order))
 
 
-def _keep(
-    values: Sequence[int], born: dict[int, int], dies: dict[int, int], last: int
-) -> set[int]:
+def _keep(values: Sequence[int], dies: dict[int, int], last: int) -> set[int]:
     """Extend the newest instances of `values` that exist to the end."""
-    present = {value for value in values if value in born}
+    present = {value for value in values if value in dies}
     dies.update(dict.fromkeys(present, last))
     return present
 
 
-def _unavailable(graph: CostGraph, position: int, index: int, value: int) -> None:
+def _unavailable(graph: CostGraph, position: int, index: int, value: int) -> NoReturn:
     msg = (
         f"steps[{position}] (op {index}, {graph.ops[index].name}) reads"
         f" {graph.describe(value)}, which no earlier step made"
