@@ -1,5 +1,6 @@
 """Where the packages live, and which of them need PyTorch or the solver."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -13,7 +14,13 @@ import encamp
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("api", "planner", "runtime", "tracer")
-VOCABULARY = sorted(path.stem for path in (ROOT / "src" / "encamp").glob("[a-z]*.py"))
+PACKAGE = ROOT / "src" / "encamp"
+VOCABULARY = sorted(
+    path.stem
+    for path in PACKAGE.iterdir()
+    if path.suffix == ".py" or (path.is_dir() and not path.is_symlink())
+    if not path.stem.startswith("__")
+)
 TORCH_FREE = [
     "encamp",
     *(f"encamp.{name}" for name in VOCABULARY),
@@ -64,6 +71,28 @@ def test_the_vocabulary_loads_the_standard_library_only(name):
     assert loaded(f"encamp{name}", *third_parties) == []
 
 
+@pytest.mark.parametrize("name", [*FOLDERS, "src", "tests"])
+def test_folders_are_imported_as_parts_of_encamp(name):
+    """`import planner` would load a second copy beside `encamp.planner`."""
+    bare = [
+        f"{file.relative_to(ROOT)}: {module}"
+        for file in (ROOT / name).rglob("*.py")
+        for module in imported(file)
+        if module.split(".")[0] in FOLDERS
+    ]
+
+    assert bare == []
+
+
+def imported(file):
+    """Return the modules that a file imports absolutely."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module
+
+
 def test_import_contracts_hold():
     """import-linter keeps every contract of pyproject.toml."""
     linter = Path(sys.executable).with_name("lint-imports")
@@ -84,9 +113,7 @@ def test_a_copy_without_links_still_imports(tmp_path, lost):
     for name in FOLDERS:
         shutil.copytree(ROOT / name, tmp_path / name)
     package = tmp_path / "src" / "encamp"
-    package.mkdir(parents=True)
-    for file in (ROOT / "src" / "encamp").glob("*.py"):
-        shutil.copy(file, package)
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns(*FOLDERS))
     if lost == "text":
         for name in FOLDERS:
             (package / name).write_text(f"../../{name}")
@@ -109,16 +136,19 @@ def test_the_wheel_holds_every_module(tmp_path):
         [*pip, "install", "--no-deps", "--target", tmp_path / "site", tree], check=True
     )
 
-    expected = {path.relative_to(ROOT) for name in FOLDERS for path in modules(name)}
-    expected |= {Path(f"{name}.py") for name in (*VOCABULARY, "__init__")}
     site = tmp_path / "site" / "encamp"
-    assert {path.relative_to(site) for path in site.rglob("*.py")} == expected
+    assert python_files(site) == python_files(tree / "src" / "encamp")
     assert (site / "py.typed").is_file()
 
 
-def modules(folder):
-    """Return the Python files of a top-level folder."""
-    return [path for path in (ROOT / folder).rglob("*.py") if path.is_file()]
+def python_files(folder):
+    """Return the paths of the Python files below a folder, linked ones among them."""
+    below = (
+        Path(at) / name
+        for at, _, names in os.walk(folder, followlinks=True)
+        for name in names
+    )
+    return {path.relative_to(folder) for path in below if path.suffix == ".py"}
 
 
 def test_version_is_that_of_the_installed_package():

@@ -1,0 +1,47 @@
+"""Exit codes of the command line, and which error leads to which."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from encamp.errors import (
+    EncampError,
+    InfeasibleError,
+    NoPlanError,
+    PlanError,
+    VerificationError,
+)
+
+
+class Exit(IntEnum):
+    """What the exit status of `encamp` says; 1, with a traceback, is a bug."""
+
+    DONE = 0
+    USAGE = 2
+    INFEASIBLE = 3
+    STALE = 4
+    FAILED = 6
+    NO_PLAN = 7
+
+
+MEANINGS = {
+    Exit.DONE: "done",
+    Exit.USAGE: "something given cannot be used: an option, a document, a model",
+    Exit.INFEASIBLE: "no schedule fits the budget; the smallest that does is named",
+    Exit.STALE: "the plan belongs to another graph, or is over the budget",
+    Exit.FAILED: "verification failed",
+    Exit.NO_PLAN: "the time limit came before any plan",
+}
+
+_CODES: dict[type[EncampError], Exit] = {
+    InfeasibleError: Exit.INFEASIBLE,
+    PlanError: Exit.STALE,
+    VerificationError: Exit.FAILED,
+    NoPlanError: Exit.NO_PLAN,
+}
+
+
+def exit_of(error: EncampError) -> Exit:
+    """Return the exit status for an error: its class's, else that of wrong usage."""
+    codes = (code for kind, code in _CODES.items() if isinstance(error, kind))
+    return next(codes, Exit.USAGE)

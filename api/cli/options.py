@@ -1,0 +1,32 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+GraphFile = Annotated[
+    Path, typer.Argument(metavar="GRAPH", help="A graph: .json or .json.zst.")
+]
+PlanFile = Annotated[
+    Path, typer.Argument(metavar="PLAN", help="A plan: .json or .json.zst.")
+]
+Factory = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:FACTORY",
+        help="A callable that returns (model, args), (model, args, kwargs) or a dict"
+        " of those names; the current directory is importable.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Budget = Annotated[
+    str, typer.Option("--budget", help="Peak memory of the step, e.g. 16GiB.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the search.")]
+TimeLimit = Annotated[
+    float,
+    typer.Option("--time-limit", min=0.0, metavar="SECONDS", help="End the search."),
+]
