@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from encamp import fingerprint
 from encamp.errors import StalePlanError
 from encamp.graph import CostGraph
 from encamp.plan import Plan
-from encamp.wire import plan_to_json
+from encamp.wire import plan_fields
 
 
-def plan_document(plan: Plan, *, steps: bool) -> dict[str, Any]:
+def plan_document(plan: Plan, *, steps: bool) -> dict[str, object]:
     """Return the plan as `encamp.wire` writes it, `steps` only if wanted."""
-    document: dict[str, Any] = json.loads(plan_to_json(plan))
-    if not steps:
-        del document["steps"]
-    return document
+    return plan_fields(plan) | ({"steps": list(plan.steps)} if steps else {})
 
 
 def require_same_structure(plan: Plan, graph: CostGraph) -> None:

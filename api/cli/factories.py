@@ -31,7 +31,7 @@ def load_factory(text: str) -> Callable[[], Any]:
     found = _attribute(_module(module_name), name)
     if not callable(found):
         kind = type(found).__name__
-        msg = f"{text!r} is a {kind}, not a callable that returns a model"
+        msg = f"{text!r} is of type {kind}, not a callable that returns a model"
         raise typer.BadParameter(msg)
     factory: Callable[[], Any] = found
     return factory

@@ -142,7 +142,7 @@ def _figures(summary: GraphSummary) -> list[tuple[str, str]]:
     peak = summary.peak
     where = " ".join(filter(None, (peak.module and f"in {peak.module}", _at(peak))))
     return [
-        *((key, _meta(key, value)) for key, value in summary.meta.items()),
+        *(_meta(key, value) for key, value in summary.meta.items()),
         ("ops", _ops(summary)),
         ("values", f"{summary.values:,}"),
         ("resident", format_bytes(summary.resident_bytes)),
@@ -161,9 +161,10 @@ def _ops(summary: GraphSummary) -> str:
     )
 
 
-def _meta(key: str, value: str | int) -> str:
+def _meta(key: str, value: str | int) -> tuple[str, str]:
+    label = key.removesuffix("_bytes").replace("_", " ")
     is_size = key.endswith("_bytes") and isinstance(value, int)
-    return format_bytes(int(value)) if is_size else str(value)
+    return label, format_bytes(int(value)) if is_size else str(value)
 
 
 def _at(peak: PeakOp) -> str | None:
