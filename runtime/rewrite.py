@@ -1,0 +1,253 @@
+"""Lay a joint graph out in the order of a plan: one forward and one backward graph.
+
+Steps before the first backward op go into the forward graph, the others into the
+backward. What the backward reads of the forward's last runs becomes saved tensors:
+always the tensor that owns its storage, so that two views of one storage are saved
+once. Views are made again where they are used, `getitem`s right after their op, so
+that the generated code frees every storage after its last use, as `replay` says.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
+from torch._guards import detect_fake_mode
+from torch.fx._lazy_graph_module import _make_graph_module
+
+from encamp.graph import Phase
+from encamp.tracer.joint import nodes_of
+from encamp.tracer.drafts import Call, CallKind
+from encamp.tracer.lower import Lowered
+from encamp.tracer.randomness import first_draw, random_device, random_state, redraw
+
+_UNCHECKED = "saved_tensor_with_no_vc_check"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What the forward keeps for the backward: tensors' nodes, and random states."""
+
+    nodes: tuple[fx.Node, ...]
+    states: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The two graphs of a planned step, ready for AOTAutograd."""
+
+    forward: fx.GraphModule
+    backward: fx.GraphModule
+
+
+def rewrite(lowered: Lowered, steps: Sequence[int]) -> Rewritten:
+    """Return the forward and backward graphs that run `steps`.
+
+    `steps` has passed `check` against the lowered graph. Linear in the steps and
+    their views.
+    """
+    first_backward = _first_backward(lowered, steps)
+    before, after = steps[:first_backward], steps[first_backward:]
+    saved = _saved(lowered, after)
+    return Rewritten(
+        _forward_module(lowered, before, saved),
+        _backward_module(lowered, before, after, saved),
+    )
+
+
+def _first_backward(lowered: Lowered, steps: Sequence[int]) -> int:
+    phases = (lowered.graph.ops[op].phase for op in steps)
+    backward = (i for i, phase in enumerate(phases) if phase is Phase.BACKWARD)
+    return next(backward, len(steps))
+
+
+def _saved(lowered: Lowered, after: Sequence[int]) -> Saved:
+    """Walk the backward's steps and collect what they take from the forward."""
+    joint = lowered.joint
+    here: set[fx.Node] = set(joint.tangents)
+    states_here: set[int] = set()
+    nodes: dict[fx.Node, None] = {}
+    states: dict[int, None] = {}
+
+    def need(node: fx.Node) -> None:
+        if node in here or node in nodes or node.op == "get_attr":
+            return
+        if node in lowered.owners:
+            nodes[node] = None
+            return
+        for source in node.all_input_nodes:
+            need(source)
+
+    for op in after:
+        call = lowered.calls[op]
+        if call.kind is CallKind.TAKE_STATE:
+            states_here.add(_state(call))
+        if call.kind is not CallKind.OPERATOR:
+            continue
+        if call.state is not None and call.state not in states_here:
+            states[call.state] = None
+        for source in call.node.all_input_nodes:
+            need(source)
+        here.update(_made_by(call.node))
+    for node in nodes_of(joint.backward_outputs):
+        need(node)
+    ordered = sorted(nodes, key=lambda n: bool(n.meta.get(_UNCHECKED)))
+    return Saved(tuple(ordered), tuple(states))
+
+
+def _made_by(node: fx.Node) -> list[fx.Node]:
+    """Return the nodes that stand for the outputs of a call."""
+    parts = [user for user in node.users if user.target is operator.getitem]
+    return [node, *parts]
+
+
+def _state(call: Call) -> int:
+    if call.state is None:
+        msg = f"{call.node.name} takes a random state that no value stands for"
+        raise AssertionError(msg)
+    return call.state
+
+
+@dataclass(slots=True)
+class _Emitter:
+    """Copies calls of the joint graph into a new graph, newest run last."""
+
+    lowered: Lowered
+    done: set[int] = field(default_factory=set)
+    graph: fx.Graph = field(default_factory=fx.Graph)
+    newest: dict[fx.Node, fx.Node] = field(default_factory=dict)
+    states: dict[int, fx.Node] = field(default_factory=dict)
+    views: dict[tuple[fx.Node, ...], fx.Node] = field(default_factory=dict)
+
+    def placeholder(self, node: fx.Node) -> None:
+        self.newest[node] = self._given(_safe_name(node, self.lowered), node.meta)
+
+    def state_placeholder(self, state: int) -> None:
+        self.states[state] = self._given(
+            f"random_state_{state}", {"val": _fake_state(self.lowered)}
+        )
+
+    def _given(self, name: str, meta: dict[str, object]) -> fx.Node:
+        made = self.graph.placeholder(name)
+        made.meta = copy.copy(meta)
+        return made
+
+    def emit(self, op: int) -> None:
+        """Add one run of an op, and the `getitem`s of its outputs."""
+        call = self.lowered.calls[op]
+        if call.kind is CallKind.TAKE_STATE:
+            self._take_state(call)
+        elif call.kind is CallKind.OPERATOR:
+            self.newest[call.node] = self._call(op, call)
+            for part in _made_by(call.node)[1:]:
+                self.newest[part] = self._copy(part)
+        self.done.add(op)
+
+    def resolve(self, node: fx.Node) -> fx.Node:
+        """Return the newest run of a node, making its views again if need be."""
+        if node in self.newest:
+            return self.newest[node]
+        key = (node, *(self.resolve(source) for source in node.all_input_nodes))
+        if key not in self.views:
+            self.views[key] = self._copy(node)
+        return self.views[key]
+
+    def output(self, items: Iterable[object], descriptors: list[object]) -> None:
+        resolved = [self.resolve(i) if isinstance(i, fx.Node) else i for i in items]
+        made = self.graph.output(tuple(resolved))  # type: ignore[arg-type]
+        made.meta["desc"] = descriptors
+
+    def _copy(self, node: fx.Node) -> fx.Node:
+        made = self.graph.node_copy(node, self.resolve)
+        made.meta = copy.copy(node.meta)
+        return made
+
+    def _take_state(self, call: Call) -> None:
+        made = self.graph.call_function(random_state, (random_device(call.node),))
+        made.meta["val"] = _fake_state(self.lowered)
+        self.states[_state(call)] = made
+
+    def _call(self, op: int, call: Call) -> fx.Node:
+        if call.state is None:
+            return self._copy(call.node)
+        node, state = call.node, self.states[call.state]
+        args = fx.map_arg(node.args, self.resolve)
+        kwargs = fx.map_arg(dict(node.kwargs), self.resolve)
+        if op in self.done:
+            leading = (state, random_device(node), node.target)
+            made = self.graph.call_function(redraw, (*leading, *args), kwargs)
+        else:
+            made = self.graph.call_function(first_draw, (state, node.target, *args), kwargs)
+        made.meta = copy.copy(node.meta)
+        return made
+
+
+def _forward_module(
+    lowered: Lowered, before: Sequence[int], saved: Saved
+) -> fx.GraphModule:
+    joint = lowered.joint
+    emitter = _Emitter(lowered)
+    for node in joint.primals:
+        emitter.placeholder(node)
+    for op in before:
+        emitter.emit(op)
+    outputs = joint.forward_outputs
+    kept = [*(emitter.resolve(n) for n in saved.nodes), *(emitter.states[s] for s in saved.states)]
+    descriptors = [
+        *_descriptors(lowered)[: len(outputs)],
+        *(SavedForBackwardsAOTOutput(i) for i in range(len(kept))),
+    ]
+    resolved = [emitter.resolve(o) if isinstance(o, fx.Node) else o for o in outputs]
+    made = emitter.graph.output((*resolved, *kept))  # type: ignore[arg-type]
+    made.meta["desc"] = descriptors
+    return _module(lowered, emitter.graph)
+
+
+def _backward_module(
+    lowered: Lowered, before: Sequence[int], after: Sequence[int], saved: Saved
+) -> fx.GraphModule:
+    joint = lowered.joint
+    emitter = _Emitter(lowered, done=set(before))
+    for node in saved.nodes:
+        emitter.placeholder(node)
+    for state in saved.states:
+        emitter.state_placeholder(state)
+    for node in joint.tangents:
+        emitter.placeholder(node)
+    for op in after:
+        emitter.emit(op)
+    emitter.output(
+        joint.backward_outputs, _descriptors(lowered)[joint.num_forward_outputs :]
+    )
+    for node in emitter.graph.nodes:
+        node.meta["autograd_backward"] = True
+    return _module(lowered, emitter.graph)
+
+
+def _descriptors(lowered: Lowered) -> list[object]:
+    joint = lowered.joint
+    count = len(joint.forward_outputs) + len(joint.backward_outputs)
+    return list(joint.output.meta.get("desc") or [None] * count)
+
+
+def _module(lowered: Lowered, graph: fx.Graph) -> fx.GraphModule:
+    graph.lint()
+    return _make_graph_module(lowered.joint.module, graph)
+
+
+def _safe_name(node: fx.Node, lowered: Lowered) -> str:
+    """AOTAutograd tells tangents by their name, so no other may carry the word."""
+    if node in lowered.joint.tangents:
+        return str(node.target)
+    return node.name.replace("tangents", "gradients")
+
+
+def _fake_state(lowered: Lowered) -> torch.Tensor:
+    mode = detect_fake_mode([n.meta.get("val") for n in lowered.joint.primals])
+    state = torch.get_rng_state()
+    return state if mode is None else mode.from_tensor(state)

@@ -1,0 +1,82 @@
+"""Which operations may run a second time, and which draw random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+from encamp.graph import Reason
+
+_COLLECTIVES = ("_c10d_functional", "c10d_functional", "_dtensor", "c10d")
+_PURE_NAMESPACES = ("aten", "prims")
+_DROPOUT_ARGUMENT = "dropout_p"
+
+
+def reason_against(node: fx.Node) -> Reason | None:
+    """Return why the call must not be repeated, or None where it may be.
+
+    Only operators of PyTorch's own namespaces are taken to be functions of their
+    arguments; any other (a custom operator, a higher-order one) is pinned.
+    """
+    target = node.target
+    if not isinstance(target, OpOverload):
+        return Reason.UNKNOWN_OP
+    if target.namespace in _COLLECTIVES:
+        return Reason.COLLECTIVE
+    if target.namespace not in _PURE_NAMESPACES:
+        return Reason.UNKNOWN_OP
+    if torch.Tag.data_dependent_output in target.tags:
+        return Reason.HOST_SYNC
+    if torch.Tag.dynamic_output_shape in target.tags:
+        return Reason.DATA_DEPENDENT
+    if target._schema.is_mutable:  # noqa: SLF001 -- the only place it stands
+        return Reason.IN_PLACE
+    if draws_random(node) and _has_generator(node):
+        return Reason.RANDOM
+    return None
+
+
+def draws_random(node: fx.Node) -> bool:
+    """Whether the call advances the global random stream.
+
+    Attention kernels carry the tag whatever their dropout; with none they draw
+    nothing.
+    """
+    target = node.target
+    if not isinstance(target, OpOverload):
+        return False
+    if torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    names = [a.name for a in target._schema.arguments]  # noqa: SLF001 -- see above
+    return _DROPOUT_ARGUMENT not in names or argument(node, _DROPOUT_ARGUMENT) != 0
+
+
+def argument(node: fx.Node, name: str) -> Any:  # noqa: ANN401 -- any schema type
+    """Return an argument of an operator call by its schema name, or its default."""
+    schema = node.target._schema  # type: ignore[union-attr]  # noqa: SLF001
+    for position, formal in enumerate(schema.arguments):
+        if formal.name == name:
+            if position < len(node.args) and not formal.kwarg_only:
+                return node.args[position]
+            return node.kwargs.get(name, formal.default_value)
+    msg = f"{node.target} has no argument {name!r}"
+    raise KeyError(msg)
+
+
+def written_nodes(node: fx.Node) -> list[fx.Node]:
+    """Return the argument nodes that the call writes into."""
+    target = node.target
+    if not isinstance(target, OpOverload):
+        return []
+    written: list[fx.Node] = []
+    for formal in target._schema.arguments:  # noqa: SLF001 -- see above
+        if formal.alias_info is not None and formal.alias_info.is_write:
+            fx.map_arg(argument(node, formal.name), written.append)
+    return written
+
+
+def _has_generator(node: fx.Node) -> bool:
+    return node.kwargs.get("generator") is not None

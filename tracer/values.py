@@ -1,0 +1,96 @@
+"""The values of a step while it is lowered: one for each storage, plus tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+
+from encamp.errors import UnsupportedError
+from encamp.graph import Kind, Value
+
+from .joint import GivenInput, tensors_of
+from .provenance import where
+
+_STATIC = (
+    "a plan is made for fixed sizes: compile with torch.compile(..., dynamic=False)"
+    " and give every step the same shapes"
+)
+
+
+@dataclass(slots=True)
+class ValueTable:
+    """Numbers storages in order of appearance.
+
+    Storages are told apart by identity, so the table keeps them alive.
+    """
+
+    values: list[Value] = field(default_factory=list)
+    _by_storage: dict[int, int] = field(default_factory=dict)
+    _storages: list[torch.UntypedStorage] = field(default_factory=list)
+
+    def find(self, tensor: torch.Tensor) -> int | None:
+        """Return the value of a tensor's storage, or None where it is new."""
+        return self._by_storage.get(storage_key(tensor))
+
+    def of(self, node: fx.Node) -> list[int]:
+        """Return the values of a node's tensors, in order; all are known."""
+        return [self._by_storage[storage_key(t)] for t in plain_tensors(node)]
+
+    def add(
+        self, tensor: torch.Tensor, given: GivenInput, *, resident: bool = False
+    ) -> int:
+        """Return the value of a tensor's storage, making it where it is new."""
+        known = self.find(tensor)
+        if known is None:
+            storage = tensor.untyped_storage()
+            known = self.new(storage.nbytes(), given, resident=resident)
+            self._by_storage[storage_key(tensor)] = known
+            self._storages.append(storage)
+        return known
+
+    def new(self, size: int, given: GivenInput, *, resident: bool = False) -> int:
+        """Make a value that is no storage of the joint graph: a token or a state."""
+        value = Value(len(self.values), size, given.kind, resident, given.name)
+        self.values.append(value)
+        return value.id
+
+    def token(self, name: str) -> int:
+        """Make a zero-byte value that only orders ops."""
+        return self.new(0, GivenInput(Kind.ACTIVATION, name))
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """Return what tells one storage from another while both are alive."""
+    return tensor.untyped_storage()._cdata  # noqa: SLF001 -- no public identity
+
+
+def plain_tensors(node: fx.Node) -> list[torch.Tensor]:
+    """Return a node's tensors.
+
+    Raises:
+        UnsupportedError: one has a symbolic size or no plain strided storage.
+
+    """
+    value = node.meta.get("val")
+    items = value if isinstance(value, (tuple, list)) else [value]
+    if any(isinstance(i, (torch.SymInt, torch.SymFloat, torch.SymBool)) for i in items):
+        msg = f"{where(node)} depends on a symbolic size; {_STATIC}"
+        raise UnsupportedError(msg)
+    tensors = tensors_of(node)
+    for tensor in tensors:
+        _require_plain(node, tensor)
+    return tensors
+
+
+def _require_plain(node: fx.Node, tensor: torch.Tensor) -> None:
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        msg = (
+            f"{where(node)} makes a tensor of layout {tensor.layout} that has no plain"
+            " storage; Encamp plans strided tensors only"
+        )
+        raise UnsupportedError(msg)
+    if any(isinstance(size, torch.SymInt) for size in tensor.shape):
+        msg = f"{where(node)} has the symbolic shape {list(tensor.shape)}; {_STATIC}"
+        raise UnsupportedError(msg)
