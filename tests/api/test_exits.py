@@ -1,0 +1,33 @@
+"""Which error leads to which exit code."""
+
+import pytest
+
+from encamp import errors
+from encamp.api.cli.exits import MEANINGS, Exit, exit_of
+
+EXPECTED = {
+    "InfeasibleError": 3,
+    "PlanError": 4,
+    "InvalidPlanError": 4,
+    "StalePlanError": 4,
+    "VerificationError": 6,
+    "NoPlanError": 7,
+}
+ERRORS = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.EncampError)
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_each_error_has_its_code(name):
+    """Whatever is not listed is something given that cannot be used: 2."""
+    figures = {"budget_bytes": 1, "bound_bytes": 2} if name == "InfeasibleError" else {}
+
+    assert exit_of(ERRORS[name]("", **figures)) == EXPECTED.get(name, 2)
+
+
+def test_each_code_has_a_meaning():
+    """The help lists every code that the program can end with on purpose."""
+    assert list(MEANINGS) == list(Exit)
