@@ -86,7 +86,11 @@ def _has_node(value: object) -> bool:
 
 
 def _is_count(node: fx.Node, value: object) -> bool:
-    """Whether a number is how often the input repeats: the divisor of a mean."""
+    """Whether a number is a size in disguise.
+
+    The divisor of a mean is how often its input repeats in the output; the end of an
+    `arange` is how many elements it makes.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 1:
         return False
     made = [t.numel() for t in tensors_of(node)]
@@ -95,7 +99,7 @@ def _is_count(node: fx.Node, value: object) -> bool:
         for i in node.all_input_nodes
         for t in tensors_of(i)
     ]
-    return bool(made and read) and any(value * n == made[0] for n in read)
+    return bool(made) and any(value * n == made[0] for n in read or [1])
 
 
 def _plain(value: object) -> str:

@@ -62,7 +62,7 @@ def trace(
     return lower(
         joint,
         source,
-        name=name or _name_of(model),
+        name=name or name_of(model),
         meta={"compiler": compiler},
         progress=progress,
     ).graph

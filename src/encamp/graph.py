@@ -62,6 +62,7 @@ class Reason(StrEnum):
     HOST_SYNC = "host-sync"
     UNKNOWN_OP = "unknown-op"
     USER = "user"
+    GIVEN = "given"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,81 @@
+"""What a user asks of a planned step: a budget or a plan, and how to get there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from enum import StrEnum
+from os import PathLike
+from typing import Any
+
+from encamp.errors import OptionError
+from encamp.plan import Plan
+from encamp.tracer.calls import CostSource
+from encamp.tracer.trace import require_compiler
+
+
+class OnStale(StrEnum):
+    """What to do with a plan that does not fit the step in hand."""
+
+    ERROR = "error"
+    REPLAN = "replan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOptions:
+    """Options of `torch.compile(backend="encamp", options=...)` and `encamp.apply`.
+
+    Give a `budget`, a `plan`, or both: the plan is then run under that budget
+    instead of its own.
+
+    Raises:
+        OptionError: neither a budget nor a plan, or a value that cannot be.
+        UnsupportedError: an unknown compiler.
+
+    """
+
+    budget: str | int | None = None
+    """Total peak of the step: bytes, "16GiB", "90%" of the device, "peak*0.6"."""
+    plan: Plan | str | PathLike[str] | None = None
+    """A plan, or the path of its file."""
+    reserve: str | int = 0
+    """Kept free of the budget; written like it."""
+    compiler: str = "eager"
+    """What runs the step; "eager" is PyTorch's own kernels, one at a time."""
+    costs: str | CostSource = "measured"
+    """Where op costs come from; "roofline:NAME" measures nothing."""
+    on_stale: str = OnStale.ERROR
+    """"error" refuses a plan that does not fit; "replan" makes another."""
+    seed: int = 0
+    """Seed of the planner's search."""
+    time_limit_s: float | None = 60.0
+    """Seconds the planner may search."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked for, before anything is compiled."""
+        if self.budget is None and self.plan is None:
+            msg = "give a budget, e.g. options={'budget': '16GiB'}, or a plan"
+            raise OptionError(msg)
+        if self.on_stale not in set(OnStale):
+            choices = " or ".join(f"'{choice}'" for choice in OnStale)
+            msg = f"on_stale is {self.on_stale!r}; it is {choices}"
+            raise OptionError(msg)
+        require_compiler(self.compiler)
+
+
+def read_options(options: Mapping[str, Any] | None) -> StepOptions:
+    """Return the options a mapping spells out.
+
+    Raises:
+        OptionError: a name is unknown; the message offers the nearest one.
+
+    """
+    known = [f.name for f in fields(StepOptions)]
+    for name in options or {}:
+        if name not in known:
+            near = get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {known}"
+            msg = f"unknown option {name!r} for backend 'encamp'; {hint}"
+            raise OptionError(msg)
+    return StepOptions(**(options or {}))

@@ -1,0 +1,213 @@
+"""Verify a plan: bit for bit the unplanned step, and the peak that was predicted.
+
+The unplanned step is the same captured graph split by PyTorch's own
+`default_partition`: nothing recomputed, nothing of ours in between.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import default_partition
+
+from encamp.graph import CostGraph
+from encamp.plan import Plan
+from encamp.replay import replay
+from encamp.tracer.calls import CostSource
+from encamp.tracer.capture import Step, one_graph, private_copy
+from encamp.tracer.meter import Meter, best_meter
+from encamp.tracer.trace import Factory, made_by, name_of
+
+from .backend import EncampBackend, compile_with
+from .metering import MeteredCompiler
+from .options import StepOptions
+from .refusal import refusals
+from .report import PeakPair, Report, StepFigures
+from .training import StepResult, TrainingRun
+
+WARM_UPS = 2
+"""Steps run before anything is measured: compilation and caches."""
+
+
+def verify(
+    factory: Factory,
+    plan: Plan | str | PathLike[str] | None = None,
+    *,
+    budget: str | int | None = None,
+    costs: str | CostSource = "measured",
+    compiler: str = "eager",
+    steps: int = 3,
+    rounds: int = 5,
+    seed: int = 0,
+) -> Report:
+    """Run the step of a factory on a plan and without one, and compare.
+
+    Args:
+        factory: returns (model, args[, kwargs]) with real tensors; the model returns
+            its loss.
+        plan: the plan to verify, or the path of its file.
+        budget: plan under this budget, where there is no plan to verify.
+        costs: where predicted times and workspaces come from.
+        compiler: what runs the steps.
+        steps: how many steps in a row are compared, buffers and all.
+        rounds: how many times each step is timed; the medians are reported.
+        seed: the random seed every run starts from.
+
+    Raises:
+        StalePlanError: the plan is not for this step, or does not fit on it.
+        UnsupportedError: the step holds something that is not planned.
+
+    """
+    options = StepOptions(plan=plan, budget=budget, costs=costs, compiler=compiler)
+    model, args, kwargs = made_by(factory)
+    run = TrainingRun(model, args, kwargs, seed=seed)
+    unplanned = _unplanned(model)
+    planned, backend = _planned(model, options)
+    differences, compared = _compare(run, unplanned.call, planned.call, steps)
+    times = run.timed([unplanned.call, planned.call], rounds)
+    compiled = backend.planned[-1]
+    graph, bound = compiled.lowered.graph, compiled.bound
+    meter = best_meter(run.device)
+    measuring = _Measuring(run, graph, meter)
+    return Report(
+        name=graph.name,
+        budget_bytes=bound.limit_bytes,
+        steps=steps,
+        compared=compared,
+        differences=tuple(differences),
+        planned=measuring.figures(planned, bound.timeline.steps, times[1]),
+        unplanned=measuring.figures(unplanned, range(len(graph.ops)), times[0]),
+        recomputed_ops=len(bound.timeline.steps) - len(graph.ops),
+        num_ops=len(graph.ops),
+        meter=meter.name,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A compiled step whose storages can be counted."""
+
+    call: Callable[..., Any]
+    compiler: MeteredCompiler
+
+
+def _planned(model: Step, options: StepOptions) -> tuple[_Compiled, EncampBackend]:
+    compiler = MeteredCompiler()
+    backend = EncampBackend(
+        options,
+        name=name_of(model),
+        forward_compiler=compiler.forward,
+        backward_compiler=compiler.backward,
+    )
+    return _Compiled(compile_with(private_copy(model), backend), compiler), backend
+
+
+def _unplanned(model: Step) -> _Compiled:
+    compiler = MeteredCompiler()
+
+    def backend(module: fx.GraphModule, example_inputs: list[Any]) -> Any:  # noqa: ANN401
+        with refusals():
+            one_graph(module)
+        compile_graph = aot_autograd(
+            fw_compiler=compiler.forward,
+            bw_compiler=compiler.backward,
+            partition_fn=default_partition,
+            keep_inference_input_mutations=True,
+        )
+        return compile_graph(module, example_inputs)
+
+    call = torch.compile(private_copy(model), backend=backend, dynamic=False)
+    return _Compiled(call, compiler)
+
+
+def _compare(
+    run: TrainingRun, unplanned: Step, planned: Step, steps: int
+) -> tuple[list[str], int]:
+    """Return what differs, each named once with its first step, and how much was compared."""
+    expected = run.results(unplanned, steps)
+    actual = run.results(planned, steps)
+    found: dict[str, str] = {}
+    for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
+        for name, difference in _differences(left, right):
+            found.setdefault(name, f"{name} differs in step {index + 1}: {difference}")
+    return list(found.values()), len(expected[0].tensors)
+
+
+def _differences(left: StepResult, right: StepResult) -> Iterator[tuple[str, str]]:
+    for name, expected in left.tensors.items():
+        difference = _difference(expected, right.tensors[name])
+        if difference is not None:
+            yield name, difference
+
+
+def _difference(
+    expected: torch.Tensor | None, actual: torch.Tensor | None
+) -> str | None:
+    """Say how two tensors differ, or None where they are the same bits."""
+    if expected is None or actual is None:
+        same = expected is actual
+        return None if same else f"{_there(expected)} unplanned, {_there(actual)} planned"
+    if expected.stride() != actual.stride():
+        return f"strides {tuple(actual.stride())}, expected {tuple(expected.stride())}"
+    if torch.equal(_bits(expected), _bits(actual)):
+        return None
+    largest = (expected.double() - actual.double()).abs().max().item()
+    return f"by up to {largest:.3g}"
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(-1).view(torch.uint8)
+
+
+def _there(tensor: torch.Tensor | None) -> str:
+    return "no gradient" if tensor is None else "a gradient"
+
+
+@dataclass(frozen=True, slots=True)
+class _Measuring:
+    """Measures steps and sets the figures beside what a replay predicts."""
+
+    run: TrainingRun
+    graph: CostGraph
+    meter: Meter
+
+    def figures(
+        self, compiled: _Compiled, steps: Sequence[int], measured_ns: int
+    ) -> StepFigures:
+        timeline = replay(self.graph, steps)
+        bare = replay(_without_workspace(self.graph), steps)
+        return StepFigures(
+            peak=PeakPair(timeline.peak_bytes, self._allocator_peak(compiled)),
+            storages=PeakPair(bare.peak_bytes, self._storage_peak(compiled)),
+            predicted_ns=timeline.duration_ns,
+            measured_ns=measured_ns,
+        )
+
+    def _allocator_peak(self, compiled: _Compiled) -> int:
+        self._prepare(compiled)
+        measurement = self.meter.measure(lambda: self.run.step(compiled.call))
+        return self.graph.resident_bytes + measurement.peak_bytes
+
+    def _storage_peak(self, compiled: _Compiled) -> int:
+        self._prepare(compiled)
+        peak = compiled.compiler.peak(lambda: self.run.step(compiled.call))
+        return self.graph.resident_bytes + peak
+
+    def _prepare(self, compiled: _Compiled) -> None:
+        for _ in range(WARM_UPS):
+            self.run.reset()
+            self.run.step(compiled.call)
+        self.run.reset()
+        gc.collect()
+
+
+def _without_workspace(graph: CostGraph) -> CostGraph:
+    bare = tuple(replace(op, workspace_bytes=0) for op in graph.ops)
+    return replace(graph, ops=bare)
