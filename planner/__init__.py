@@ -1,1 +1,31 @@
-"""Plan a cost graph: solve, prove and compare schedules under a byte budget."""
+"""Plan a cost graph: solve, prove and compare schedules under a byte budget.
+
+The names below are loaded when first used, so that importing this package is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .options import Event, Options
+    from .solver import MinBudget, min_budget, solve
+
+__all__ = ["Event", "MinBudget", "Options", "min_budget", "solve"]
+
+_HOMES = {
+    "Event": "options",
+    "MinBudget": "solver",
+    "Options": "options",
+    "min_budget": "solver",
+    "solve": "solver",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module that defines it."""
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

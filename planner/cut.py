@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from ortools.graph.python import max_flow
 
+from encamp.errors import InternalError
 from encamp.plan import Order
 
 from .jit import BoolArray, IntArray, compiled
@@ -215,7 +216,7 @@ class Cut:
         status = self._flow.solve(_SOURCE, _SINK)
         if status != self._flow.OPTIMAL:
             msg = f"the maximum flow at op {self.at.op} ended with {status}"
-            raise RuntimeError(msg)
+            raise InternalError(msg)
         return int(self._flow.optimal_flow())
 
     def _choice(self) -> Choice:

@@ -17,37 +17,32 @@ from .replay_fast import drop_dead, first_runs, peak
 def fill(
     problem: Problem, steps: IntArray, budget: int, noise: float, random: RandomState
 ) -> IntArray:
-    """Return a schedule within `budget`, none of whose recomputations can go.
+    """Return a schedule within `budget` after one attempt at each recomputation.
 
-    `noise` spreads the order of the attempts; with noise one pass is made, which
-    may leave a removable recomputation. A pass is quadratic in the schedule.
+    `noise` spreads the order of the attempts. Quadratic in the schedule.
     """
-    while True:
-        filled = _one_pass(problem, steps, budget, noise, random)
-        if noise > 0 or len(filled) == len(steps):
-            return filled
-        steps = filled
-
-
-@compiled
-def _one_pass(
-    problem: Problem, steps: IntArray, budget: int, noise: float, random: RandomState
-) -> IntArray:
-    order = _attempts(problem, steps, noise, random)
     stays = np.ones(len(steps), dtype=np.bool_)
-    for step in order:
-        stays[step] = False
-        if peak(problem, drop_dead(problem, steps[stays])) > budget:
-            stays[step] = True
+    attempt(problem, steps, budget, attempts(problem, steps, noise, random), stays)
     return drop_dead(problem, steps[stays])
 
 
 @compiled
-def _attempts(
+def attempt(
+    problem: Problem, steps: IntArray, budget: int, order: IntArray, stays: BoolArray
+) -> None:
+    """Clear in `stays` those steps of `order` that can go, one after the other."""
+    for step in order:
+        stays[step] = False
+        if peak(problem, drop_dead(problem, steps[stays])) > budget:
+            stays[step] = True
+
+
+@compiled
+def attempts(
     problem: Problem, steps: IntArray, noise: float, random: RandomState
 ) -> IntArray:
     """Return the steps that are recomputations, dearest per byte first."""
-    again = np.flatnonzero(_is_again(problem, steps))
+    again = recomputations(problem, steps)
     worth = np.empty(len(again), dtype=np.float64)
     for position in range(len(again)):
         op = steps[again[position]]
@@ -61,7 +56,8 @@ def _attempts(
 
 
 @compiled
-def _is_again(problem: Problem, steps: IntArray) -> BoolArray:
+def recomputations(problem: Problem, steps: IntArray) -> IntArray:
+    """Return the steps that run an op again, in order."""
     again = np.ones(len(steps), dtype=np.bool_)
     again[first_runs(problem, steps)] = False
-    return again
+    return np.flatnonzero(again)

@@ -18,6 +18,10 @@ from .replay_fast import boundary, drop_dead, duration, insert, memory
 
 NEVER = 2**62
 """A next use that does not come, and a duration limit that does not bind."""
+FITS, STUCK, UNFINISHED = 0, 1, 2
+"""How a repair ended: under the budget, without a move, or at its limit of drops."""
+_LONGEST = 8
+"""Repair is stuck where schedules have so many times the graph's ops."""
 
 
 class Taste(NamedTuple):
@@ -30,7 +34,7 @@ class Taste(NamedTuple):
     duration_limit: int = NEVER
     """Give up once the schedule takes this many nanoseconds."""
     max_drops: int = 2**31
-    """Give up after this many drops."""
+    """Pause after this many drops."""
 
 
 class Uses(NamedTuple):
@@ -170,17 +174,21 @@ def drop_value(
 @compiled
 def repair(
     problem: Problem, steps: IntArray, budget: int, taste: Taste, random: RandomState
-) -> tuple[IntArray, bool]:
-    """Return the schedule brought under `budget`, and whether that worked."""
+) -> tuple[IntArray, int]:
+    """Return the schedule brought under `budget`, or as far as that went, and which.
+
+    An unfinished repair goes on where it stopped when called again. One drop is
+    linear in the schedule and in the chains of the values live at its worst step.
+    """
     space = scratch(problem)
     for _ in range(taste.max_drops):
         held = memory(problem, steps)
         worst = int(held.argmax())
         if held[worst] <= budget:
-            return steps, True
+            return steps, FITS
         added = taste.duration_limit - duration(problem, steps)
-        if len(steps) > 8 * problem.num_ops:
-            break
+        if len(steps) > _LONGEST * problem.num_ops:
+            return steps, STUCK
         uses = uses_around(problem, steps, worst)
         over = np.zeros(len(steps) + 1, dtype=np.int64)
         over[1:] = np.cumsum(held > budget)
@@ -188,9 +196,9 @@ def repair(
             problem, uses, worst, held[worst] - budget, over, taste, added, random, space
         )
         if len(chain) == 0:
-            break
+            return steps, STUCK
         steps = drop_value(problem, steps, before, chain)
-    return steps, False
+    return steps, UNFINISHED
 
 
 @compiled

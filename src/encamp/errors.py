@@ -14,7 +14,8 @@ EncampError
 │   └── CaptureError       the step could not be captured as one graph
 ├── CostError            an operation's cost could not be measured or looked up
 ├── VerificationError    a planned step differs from the unplanned one
-└── MissingExtraError    an optional dependency is not installed
+├── MissingExtraError    an optional dependency is not installed
+└── InternalError        Encamp broke a rule of its own: a bug to report
 ```
 
 Each message says what is wrong, where, and what to do about it.
@@ -125,3 +126,7 @@ class VerificationError(EncampError):
 
 class MissingExtraError(EncampError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
+
+
+class InternalError(EncampError):
+    """Encamp broke a rule of its own; the message says what to report."""

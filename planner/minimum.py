@@ -1,0 +1,105 @@
+"""The smallest budget: how far plans can be squeezed, and how far none can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from encamp.plan import Order
+
+from .bounds import Cuts, moments
+from .jit import IntArray
+from .progress import Progress
+from .repair import Taste
+from .replay_fast import peak
+from .stages import repair_within
+from .start import from_held, unplanned
+
+_EVERY_OP = 4000
+_TASTES = (
+    Taste(),
+    Taste(gap_weight=1.0),
+    Taste(gap_weight=0.5, noise=0.7),
+    Taste(noise=0.7),
+)
+_RESOLUTION = 1000
+"""The search for a smaller budget ends at steps of one in so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """No schedule holds fewer bytes than this at the step of an op."""
+
+    least_bytes: int
+    op: int
+    method: str
+
+
+def floor_of(cuts: Cuts, progress: Progress) -> Floor:
+    """Return the best proven lower bound on the peak of any schedule.
+
+    The last step holds all outputs; the first run of each op holds at least what its
+    cut cannot avoid when recomputing costs nothing.
+    """
+    problem = cuts.problem
+    outputs = problem.resident_bytes + int(problem.sizes[problem.is_output].sum())
+    best = Floor(outputs, problem.num_ops - 1, "outputs")
+    every = problem.num_ops <= _EVERY_OP
+    ops = range(problem.num_ops) if every else moments(problem)
+    for op in dict.fromkeys([*moments(problem), *ops]):
+        if progress.clock.over:
+            break
+        least, _ = cuts.at(op).least_bytes()
+        if least > best.least_bytes:
+            best = Floor(least, op, "least-cut")
+    return best
+
+
+def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
+    """Return a schedule of a peak as small as repeated repair finds.
+
+    Bisects between the floor and the best peak, taking a goal that no variant of the
+    repair reaches as out of reach; a heuristic, so a smaller budget may exist.
+    """
+    progress.begin("squeeze")
+    problem = cuts.problem
+    best = unplanned(problem)
+    top, low = int(peak(problem, best)), floor.least_bytes
+    goal = low
+    while top > floor.least_bytes and not progress.clock.over:
+        found = _reach(cuts, progress, best, floor, goal)
+        if found is None:
+            low = goal
+        else:
+            best, top = found, int(peak(problem, found))
+        if top - low <= top // _RESOLUTION:
+            break
+        goal = (low + top) // 2
+    return best
+
+
+def _reach(
+    cuts: Cuts, progress: Progress, best: IntArray, floor: Floor, goal: int
+) -> IntArray | None:
+    for steps in _squeezable(cuts, best, floor):
+        for taste in _TASTES:
+            found = repair_within(progress, steps, goal, taste)
+            if found is not None:
+                return found
+            if progress.clock.over:
+                return None
+    return None
+
+
+def _squeezable(cuts: Cuts, best: IntArray, floor: Floor) -> Iterator[IntArray]:
+    """Yield schedules to repair: the best so far, and some that hold little."""
+    problem = cuts.problem
+    yield best
+    yield unplanned(problem)
+    late = min(max(floor.op, problem.num_forward), problem.num_ops - 1)
+    cut = cuts.at(late, Order.GIVEN)
+    _, choice = cut.least_bytes()
+    yield from_held(problem, choice.held | cut.at.fixed)
+    yield from_held(problem, np.zeros_like(choice.held))

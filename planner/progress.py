@@ -1,0 +1,129 @@
+"""The state of one solve: the best plan, what is proved, and the time left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from encamp.plan import Order
+
+from .jit import IntArray, RandomState, random_state
+from .options import Event, Options
+from .problem import Problem
+from .replay_fast import duration, peak
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """No schedule of an order adds less than this; and by which method."""
+
+    added_ns: int
+    method: str
+
+
+@dataclass(slots=True)
+class Clock:
+    """The wall clock of a solve."""
+
+    limit_s: float | None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def left(self) -> float:
+        """Return the seconds left, a day where there is no limit."""
+        return 86_400.0 if self.limit_s is None else self.limit_s - self.seconds
+
+    @property
+    def over(self) -> bool:
+        """Return whether the limit has been reached."""
+        return self.left <= 0
+
+
+@dataclass(slots=True)
+class Progress:
+    """One solve under way: stages offer plans and proofs, and ask whether to go on."""
+
+    problem: Problem
+    budget: int
+    options: Options
+    clock: Clock
+    listener: Listener | None = None
+    best: IntArray | None = None
+    duration_ns: int | None = None
+    stages: list[str] = field(default_factory=list)
+    proofs: dict[Order, Proof] = field(init=False)
+    unplanned_ns: int = field(init=False)
+    random: RandomState = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with what always holds: nothing less than every op once."""
+        trivial = Proof(0, "every-op-once")
+        self.proofs = {Order.FREE: trivial, Order.GIVEN: trivial}
+        self.unplanned_ns = int(self.problem.durations.sum())
+        self.random = random_state(self.options.seed)
+
+    def begin(self, stage: str) -> None:
+        """Enter a stage and report it."""
+        if stage not in self.stages:
+            self.stages.append(stage)
+        self._report()
+
+    def offer(self, steps: IntArray) -> bool:
+        """Keep a schedule if it fits and is the shortest; return whether it is."""
+        found = int(duration(self.problem, steps))
+        better = self.duration_ns is None or found < self.duration_ns
+        if not better or peak(self.problem, steps) > self.budget:
+            return False
+        self.best, self.duration_ns = steps, found
+        self._report()
+        return True
+
+    def prove(self, order: Order, added_ns: int, method: str) -> None:
+        """Note a proof; one for every order also holds for the given one."""
+        for covered in (order, Order.GIVEN):
+            if added_ns > self.proofs[covered].added_ns:
+                self.proofs[covered] = Proof(added_ns, method)
+                self._report()
+
+    @property
+    def added_ns(self) -> int | None:
+        """Return the duration the best plan adds to the unplanned step."""
+        return None if self.duration_ns is None else self.duration_ns - self.unplanned_ns
+
+    @property
+    def strongest(self) -> tuple[Order, Proof]:
+        """Return the best proof; for every order, where that costs nothing."""
+        free, given = self.proofs[Order.FREE], self.proofs[Order.GIVEN]
+        if free.added_ns >= given.added_ns:
+            return Order.FREE, free
+        return Order.GIVEN, given
+
+    @property
+    def target_ns(self) -> int:
+        """Return the duration that closes the gap as far as the options ask."""
+        proved = self.unplanned_ns + self.strongest[1].added_ns
+        return proved + int(self.options.target_gap * self.unplanned_ns)
+
+    @property
+    def done(self) -> bool:
+        """Return whether the gap is closed, or the time is over."""
+        closed = self.duration_ns is not None and self.duration_ns <= self.target_ns
+        return closed or self.clock.over
+
+    def _report(self) -> None:
+        if self.listener is not None and self.stages:
+            event = Event(
+                stage=self.stages[-1],
+                seconds=self.clock.seconds,
+                duration_ns=self.duration_ns,
+                lower_bound_ns=self.unplanned_ns + self.strongest[1].added_ns,
+            )
+            self.listener(event)
