@@ -6,14 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .apply import apply
-    from .verify import verify
+    from .applying import apply
+    from .verification import verify
 
 __all__ = ["apply", "verify"]
 
+_HOMES = {"apply": ".applying", "verify": ".verification"}
+
 
 def __getattr__(name: str) -> object:
-    if name in __all__:
-        return getattr(import_module(f".{name}", __name__), name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name], __name__), name)
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)

@@ -25,7 +25,7 @@ from encamp.tracer.capture import given_inputs, joint_step, one_graph
 from encamp.tracer.costs import cost_source
 from encamp.tracer.joint import JointStep
 from encamp.tracer.lower import Lowered, lower
-from encamp.tracer.trace import step_device
+from encamp.tracer.tracing import step_device
 from encamp.units import format_bytes
 
 from .binding import BoundPlan, bind

@@ -12,7 +12,7 @@ from typing import Any
 from encamp.errors import OptionError
 from encamp.plan import Plan
 from encamp.tracer.calls import CostSource
-from encamp.tracer.trace import require_compiler
+from encamp.tracer.tracing import require_compiler
 
 
 class OnStale(StrEnum):

@@ -10,13 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .trace import trace, trace_factory
+    from .tracing import trace, trace_factory
 
 __all__ = ["trace", "trace_factory"]
 
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        return getattr(import_module(".trace", __name__), name)
+        return getattr(import_module(".tracing", __name__), name)
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from encamp.plan import Plan
-from encamp.tracer.trace import name_of
+from encamp.tracer.tracing import name_of
 
 from .backend import EncampBackend, compile_with
 from .options import StepOptions

@@ -23,7 +23,7 @@ from encamp.replay import replay
 from encamp.tracer.calls import CostSource
 from encamp.tracer.capture import Step, one_graph, private_copy
 from encamp.tracer.meter import Meter, best_meter
-from encamp.tracer.trace import Factory, made_by, name_of
+from encamp.tracer.tracing import Factory, made_by, name_of
 
 from .backend import EncampBackend, compile_with
 from .metering import MeteredCompiler
