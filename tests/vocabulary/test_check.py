@@ -175,7 +175,7 @@ def test_an_answer_without_a_schedule_is_checked_for_its_graph():
     assert kinds(check(chain(), wrong)) == {Rule.STATED_UNPLANNED}
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(graphs().flatmap(lambda g: st.tuples(st.just(g), schedules(g))))
 def test_replay_and_check_agree_on_the_peak(drawn):
     """The peak that replay finds is the smallest budget that passes the check."""
@@ -195,7 +195,7 @@ def test_replay_and_check_agree_on_every_figure(drawn):
     assert check(graph, plan_of(graph, steps)) == ()
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(graphs().flatmap(lambda g: st.tuples(st.just(g), broken_schedules(g))))
 def test_replay_and_check_agree_on_what_can_run(drawn):
     """Replay refuses exactly the schedules in which check finds a step that cannot."""
@@ -209,7 +209,7 @@ def test_replay_and_check_agree_on_what_can_run(drawn):
         assert replay(graph, steps).steps == tuple(steps)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(graphs().flatmap(lambda g: st.tuples(st.just(g), broken_schedules(g))))
 def test_check_finds_exactly_the_rules_that_are_broken(drawn):
     """Each rule agrees with its own sentence, written out over the whole schedule."""

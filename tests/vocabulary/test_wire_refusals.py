@@ -176,8 +176,8 @@ def test_a_reader_of_either_kind_says_so(tmp_path):
             ["values", 1, "zebra"],
             0,
             (
-                '$.values[1]: unknown field "zebra"; expected only "id", "bytes", "kind",'
-                ' "resident", "name"'
+                '$.values[1]: unknown field "zebra"; expected only "id", "bytes",'
+                ' "kind", "resident", "name"'
             ),
         ),
         (["ops", 0, "inputs"], None, '$.ops[0]: missing field "inputs"'),
@@ -200,8 +200,8 @@ def test_a_reader_of_either_kind_says_so(tmp_path):
             ["values", 0, "kind"],
             "weights",
             (
-                '$.values[0].kind: expected one of "param", "buffer", "input", "optimizer",'
-                ' "tangent", "activation", "gradient", found "weights"'
+                '$.values[0].kind: expected one of "param", "buffer", "input",'
+                ' "optimizer", "tangent", "activation", "gradient", found "weights"'
             ),
         ),
         (
@@ -237,8 +237,8 @@ def test_a_wrong_field_of_a_graph(path, value, message):
             ["ops", 1, "inputs", 0],
             8,
             (
-                "$.ops[1].inputs[0]: op 1 (second): inputs name value 8, but there are 8"
-                " values"
+                "$.ops[1].inputs[0]: op 1 (second): inputs name value 8, but there"
+                " are 8 values"
             ),
         ),
         (
@@ -366,8 +366,8 @@ SOLVED_GAP = "expected about 0.200000, as the durations and the bound have it, f
             ["status"],
             "done",
             (
-                '$.status: expected one of "optimal", "feasible", "infeasible", "unknown",'
-                ' found "done"'
+                '$.status: expected one of "optimal", "feasible", "infeasible",'
+                ' "unknown", found "done"'
             ),
         ),
         (["memory", "input"], "1", "$.memory.input: expected an integer"),
