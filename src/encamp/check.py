@@ -388,7 +388,7 @@ def _stated_violations(
         )
         yield Violation(Rule.STATED_DURATION, message)
     items = _nonzero(memory.items())
-    if _nonzero(plan.memory) != items:
+    if plan.memory and _nonzero(plan.memory) != items:
         message = (
             f"the plan itemises its peak as {_nonzero(plan.memory)}; at"
             f" steps[{memory.peak_step}], the first at the peak, it is {items}"

@@ -75,8 +75,8 @@ class Plan:
 
     `budget_bytes` is the total peak the caller allows and `reserve_bytes` what is
     kept free of it; `peak_bytes` includes resident values. `memory` itemises the
-    peak by kind of value, plus "workspace", and sums to it. Plans without steps
-    (infeasible, unknown) have a peak and a duration of zero and no memory.
+    peak by kind of value, plus "workspace", and sums to it, or is empty. Plans without
+    steps (infeasible, unknown) have a peak and a duration of zero and no memory.
 
     Raises:
         InvalidPlanError: the figures contradict each other.
@@ -115,7 +115,7 @@ class Plan:
             )
             raise InvalidPlanError(msg)
         itemised = sum(self.memory.values())
-        if itemised != self.peak_bytes:
+        if self.memory and itemised != self.peak_bytes:
             msg = f"memory sums to {itemised} bytes, the peak is {self.peak_bytes}"
             raise InvalidPlanError(msg)
 

@@ -150,6 +150,11 @@ def test_one_lie_is_one_violation(rule):
     assert kinds(check(chain(), plan_of(chain(), **LIES[rule]))) == {rule}
 
 
+def test_a_plan_need_not_itemise_its_peak():
+    """Memory by kind is optional; what is not said is not wrong."""
+    assert check(chain(), plan_of(chain(), memory={})) == ()
+
+
 def test_an_optimal_plan_has_no_gap():
     """A bound equal to the duration proves the optimum."""
     plan = plan_of(chain(), status=Status.OPTIMAL)
