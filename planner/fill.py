@@ -10,7 +10,7 @@ import numpy as np
 
 from .jit import BoolArray, IntArray, RandomState, compiled, uniform
 from .problem import Problem
-from .replay_fast import drop_dead, first_runs, peak
+from .replay_fast import drop_dead, first_runs, peak, select
 
 
 @compiled
@@ -23,7 +23,7 @@ def fill(
     """
     stays = np.ones(len(steps), dtype=np.bool_)
     attempt(problem, steps, budget, attempts(problem, steps, noise, random), stays)
-    return drop_dead(problem, steps[stays])
+    return drop_dead(problem, select(steps, stays))
 
 
 @compiled
@@ -33,7 +33,7 @@ def attempt(
     """Clear in `stays` those steps of `order` that can go, one after the other."""
     for step in order:
         stays[step] = False
-        if peak(problem, drop_dead(problem, steps[stays])) > budget:
+        if peak(problem, drop_dead(problem, select(steps, stays))) > budget:
             stays[step] = True
 
 
@@ -58,6 +58,11 @@ def attempts(
 @compiled
 def recomputations(problem: Problem, steps: IntArray) -> IntArray:
     """Return the steps that run an op again, in order."""
-    again = np.ones(len(steps), dtype=np.bool_)
-    again[first_runs(problem, steps)] = False
-    return np.flatnonzero(again)
+    first = first_runs(problem, steps)
+    again = np.empty(len(steps), dtype=np.int64)
+    size = 0
+    for step in range(len(steps)):
+        if first[steps[step]] != step:
+            again[size] = step
+            size += 1
+    return again[:size].copy()

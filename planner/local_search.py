@@ -25,7 +25,7 @@ from .repair import (
     scratch,
     uses_around,
 )
-from .replay_fast import drop_dead, duration
+from .replay_fast import drop_dead, duration, select
 
 _DEVIATION = 0.05
 """Share of the added duration by which an accepted plan may be worse at first."""
@@ -57,7 +57,9 @@ def walk(
     `moves` are the first move, the one to pause before, and how many the whole
     search has, over which the deviation shrinks. A duration of `target` ends it.
     """
-    floor = int(problem.durations.sum())
+    floor = 0
+    for op in range(problem.num_ops):
+        floor += problem.durations[op]
     current, best = start
     length, shortest = duration(problem, current), duration(problem, best)
     for move in range(moves[0], moves[1]):
@@ -103,7 +105,7 @@ def _take_out(problem: Problem, steps: IntArray, random: RandomState) -> IntArra
         chosen = first + position if together else below(random, len(again))
         if chosen < len(again):
             stays[again[chosen]] = False
-    return drop_dead(problem, steps[stays])
+    return drop_dead(problem, select(steps, stays))
 
 
 @compiled

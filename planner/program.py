@@ -97,7 +97,10 @@ class Program:
         return self._answer(solver, solver.solve(self._model), below_ns)
 
     def _answer(
-        self, solver: cp_model.CpSolver, status: cp_model.CpSolverStatus, below: int | None
+        self,
+        solver: cp_model.CpSolver,
+        status: cp_model.CpSolverStatus,
+        below: int | None,
     ) -> Answer:
         if status == cp_model.INFEASIBLE:
             return Answer(below, complete=True)
@@ -131,14 +134,14 @@ class Program:
         """Post what the ops of a stage and the next moment ask of it."""
         stage = self.stages[position]
         pending: list[int] = []
-        for op in np.flatnonzero(stage.during):
-            for value in self._reads(int(op)):
+        for runs in np.flatnonzero(stage.during).tolist():
+            for value in self._reads(runs):
                 self._supply(stage, value, (), pending)
         if position + 1 < len(self.stages):
             self._carry(stage, self.stages[position + 1], pending)
         else:
-            for value in np.flatnonzero(self._problem.is_output):
-                self._supply(stage, int(value), (), pending)
+            for value in np.flatnonzero(self._problem.is_output).tolist():
+                self._supply(stage, value, (), pending)
         while pending:
             op = pending.pop()
             unless = (stage.again[op].negated(),)
@@ -146,9 +149,9 @@ class Program:
                 self._supply(stage, value, unless, pending)
 
     def _carry(self, stage: Stage, following: Stage, pending: list[int]) -> None:
-        for value in np.flatnonzero(following.at.fixed):
+        for value in np.flatnonzero(following.at.fixed).tolist():
             if self._problem.producers[value] != following.at.op:
-                self._supply(stage, int(value), (), pending)
+                self._supply(stage, value, (), pending)
         for value, held in following.held.items():
             self._supply(stage, value, (held.negated(),), pending)
 

@@ -88,15 +88,19 @@ class Progress:
 
     def prove(self, order: Order, added_ns: int, method: str) -> None:
         """Note a proof; one for every order also holds for the given one."""
+        better = added_ns > self.strongest[1].added_ns
         for covered in (order, Order.GIVEN):
             if added_ns > self.proofs[covered].added_ns:
                 self.proofs[covered] = Proof(added_ns, method)
-                self._report()
+        if better:
+            self._report()
 
     @property
     def added_ns(self) -> int | None:
         """Return the duration the best plan adds to the unplanned step."""
-        return None if self.duration_ns is None else self.duration_ns - self.unplanned_ns
+        return (
+            None if self.duration_ns is None else self.duration_ns - self.unplanned_ns
+        )
 
     @property
     def strongest(self) -> tuple[Order, Proof]:
@@ -111,6 +115,11 @@ class Progress:
         """Return the duration that closes the gap as far as the options ask."""
         proved = self.unplanned_ns + self.strongest[1].added_ns
         return proved + int(self.options.target_gap * self.unplanned_ns)
+
+    @property
+    def closed(self) -> bool:
+        """Return whether the best plan is proved optimal."""
+        return self.added_ns == self.strongest[1].added_ns
 
     @property
     def done(self) -> bool:

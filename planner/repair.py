@@ -14,7 +14,7 @@ import numpy as np
 
 from .jit import IntArray, RandomState, compiled, uniform
 from .problem import Problem
-from .replay_fast import boundary, drop_dead, duration, insert, memory
+from .replay_fast import boundary, drop_dead, duration, insert, memory, worst_step
 
 NEVER = 2**62
 """A next use that does not come, and a duration limit that does not bind."""
@@ -83,12 +83,13 @@ def uses_around(problem: Problem, steps: IntArray, here: int) -> Uses:
 
 
 @compiled
-def _up_to(
-    problem: Problem, steps: IntArray, here: int
-) -> tuple[IntArray, IntArray]:
+def _up_to(problem: Problem, steps: IntArray, here: int) -> tuple[IntArray, IntArray]:
     """Return birth and last use of each value's newest instance up to `here`."""
-    born = np.where(problem.producers < 0, 0, -1)
-    last = born.copy()
+    born = np.full(problem.num_values, -1, dtype=np.int64)
+    last = np.full(problem.num_values, -1, dtype=np.int64)
+    for value in range(problem.num_values):
+        if problem.producers[value] < 0:
+            born[value] = last[value] = 0
     for step in range(here + 1):
         op = steps[step]
         for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
@@ -168,7 +169,14 @@ def drop_value(
     problem: Problem, steps: IntArray, before: int, chain: IntArray
 ) -> IntArray:
     """Return the schedule that recomputes a chain of ops just before a step."""
-    return drop_dead(problem, insert(steps, before, np.sort(chain)))
+    ordered = chain.copy()
+    for position in range(1, len(ordered)):
+        op = ordered[position]
+        while position > 0 and ordered[position - 1] > op:
+            ordered[position] = ordered[position - 1]
+            position -= 1
+        ordered[position] = op
+    return drop_dead(problem, insert(steps, before, ordered))
 
 
 @compiled
@@ -183,7 +191,7 @@ def repair(
     space = scratch(problem)
     for _ in range(taste.max_drops):
         held = memory(problem, steps)
-        worst = int(held.argmax())
+        worst = worst_step(held)
         if held[worst] <= budget:
             return steps, FITS
         added = taste.duration_limit - duration(problem, steps)
@@ -191,9 +199,18 @@ def repair(
             return steps, STUCK
         uses = uses_around(problem, steps, worst)
         over = np.zeros(len(steps) + 1, dtype=np.int64)
-        over[1:] = np.cumsum(held > budget)
+        for step in range(len(steps)):
+            over[step + 1] = over[step] + (1 if held[step] > budget else 0)
         before, chain = _best_chain(
-            problem, uses, worst, held[worst] - budget, over, taste, added, random, space
+            problem,
+            uses,
+            worst,
+            held[worst] - budget,
+            over,
+            taste,
+            added,
+            random,
+            space,
         )
         if len(chain) == 0:
             return steps, STUCK

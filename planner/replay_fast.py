@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import IntArray, compiled
+from .jit import BoolArray, IntArray, compiled
 from .problem import Problem
 
 
@@ -65,7 +65,18 @@ def memory(problem: Problem, steps: IntArray) -> IntArray:
 @compiled
 def peak(problem: Problem, steps: IntArray) -> int:
     """Return the largest number of bytes held at any step."""
-    return int(memory(problem, steps).max())
+    held = memory(problem, steps)
+    return int(held[worst_step(held)])
+
+
+@compiled
+def worst_step(held: IntArray) -> int:
+    """Return the first step that holds the most."""
+    worst = 0
+    for step in range(len(held)):
+        if held[step] > held[worst]:
+            worst = step
+    return worst
 
 
 @compiled
@@ -93,11 +104,15 @@ def drop_dead(problem: Problem, steps: IntArray) -> IntArray:
     first = first_runs(problem, steps)
     turn = boundary(problem, steps)
     # Forward outputs are those that stand at the turn; a later run adds nothing.
-    needed = problem.is_output & (problem.producers >= problem.num_forward)
+    needed = np.zeros(problem.num_values, dtype=np.bool_)
+    for value in range(problem.num_values):
+        backward = problem.producers[value] >= problem.num_forward
+        needed[value] = problem.is_output[value] and backward
     stays = np.zeros(len(steps), dtype=np.bool_)
     for step in range(len(steps) - 1, -1, -1):
         if step == turn - 1:
-            needed |= problem.is_output
+            for value in range(problem.num_values):
+                needed[value] |= problem.is_output[value]
         op = steps[step]
         stays[step] = first[op] == step
         for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
@@ -108,14 +123,29 @@ def drop_dead(problem: Problem, steps: IntArray) -> IntArray:
                 needed[problem.makes[at]] = False
             for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
                 needed[problem.reads[at]] = True
-    return steps[stays]
+    return select(steps, stays)
+
+
+@compiled
+def select(steps: IntArray, stays: BoolArray) -> IntArray:
+    """Return the steps that stay."""
+    shorter = np.empty(len(steps), dtype=np.int64)
+    size = 0
+    for step in range(len(steps)):
+        if stays[step]:
+            shorter[size] = steps[step]
+            size += 1
+    return shorter[:size].copy()
 
 
 @compiled
 def insert(steps: IntArray, before: int, ops: IntArray) -> IntArray:
     """Return the schedule with `ops` run just before step `before`."""
     longer = np.empty(len(steps) + len(ops), dtype=np.int64)
-    longer[:before] = steps[:before]
-    longer[before : before + len(ops)] = ops
-    longer[before + len(ops) :] = steps[before:]
+    for step in range(before):
+        longer[step] = steps[step]
+    for position in range(len(ops)):
+        longer[before + position] = ops[position]
+    for step in range(before, len(steps)):
+        longer[step + len(ops)] = steps[step]
     return longer

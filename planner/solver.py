@@ -57,6 +57,7 @@ def solve(
         NoPlanError: the time limit came before a plan that fits.
 
     Time grows about quadratically with the number of ops, within the time limit.
+
     """
     problem = _problem(graph, options)
     under_way = Progress(
@@ -131,9 +132,7 @@ def _search(problem: Problem, progress: Progress) -> Bound | None:
     if options.bound and not progress.done:
         stages.prove_given(cuts, progress)
     first = found.op if found is not None else problem.num_forward
-    if options.local_search and not progress.done:
-        stages.search_locally(progress)
-    if options.integer_program and not progress.done:
+    if options.integer_program and not (progress.closed or progress.clock.over):
         stages.solve_programs(progress, min(first, problem.num_ops - 1))
     if options.local_search and not progress.done:
         stages.search_locally(progress)
@@ -164,7 +163,9 @@ def _refusal(
     seconds = _SECONDS_TO_EXPLAIN
     if progress.options.time_limit_s is not None:
         seconds = min(seconds, max(1.0, progress.clock.left))
-    smallest = min_budget(graph, options=replace(progress.options, time_limit_s=seconds))
+    smallest = min_budget(
+        graph, options=replace(progress.options, time_limit_s=seconds)
+    )
     bound = max(smallest.bound_bytes, infeasible.least_bytes if infeasible else 0)
     return InfeasibleError(
         _explanation(graph, smallest, bound, budget_bytes, reserve_bytes),

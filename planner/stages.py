@@ -14,19 +14,20 @@ from .jit import IntArray
 from .local_search import Walk, walk
 from .program import Answer, Program, expand
 from .progress import Progress
-from .repair import FITS, UNFINISHED, Taste, repair
+from .repair import FITS, STUCK, Taste, repair
 from .replay_fast import drop_dead, first_runs, memory
 from .start import starts, unplanned
 
 _GAP_WEIGHTS = (0.0, 0.5, 1.0)
 _DROPS_AT_ONCE = 64
+_DROPS_PER_OP = 4
 _ATTEMPTS_AT_ONCE = 256
 _MOVES_AT_ONCE = 8
 _MOST_MOVES = 2000
 _WALK_WORK = 5 * 10**7
 """Moves of a local search times steps times recomputations."""
-_PROGRAM_WORK = 4.0
-"""CP-SAT's deterministic time, about seconds, for one program."""
+_FIRST_WORK, _PROGRAM_WORK = 1.0, 4.0
+"""CP-SAT's deterministic time, about seconds: for one moment, and for more."""
 _MOST_MOMENTS = 12
 
 
@@ -93,12 +94,19 @@ def improve(progress: Progress, steps: IntArray, noise: float = 0.0) -> None:
 def repair_within(
     progress: Progress, steps: IntArray, budget: int, taste: Taste
 ) -> IntArray | None:
-    """Repair until it ends or the time is over; None unless the schedule fits."""
+    """Repair until it ends or the time is over; None unless the schedule fits.
+
+    Near the smallest budgets repair may go round in circles; so many drops end it.
+    """
     taste = taste._replace(max_drops=_DROPS_AT_ONCE)
-    ended = UNFINISHED
-    while ended == UNFINISHED and not progress.clock.over:
+    most = _DROPS_AT_ONCE + _DROPS_PER_OP * progress.problem.num_ops
+    for _ in range(0, most, _DROPS_AT_ONCE):
         steps, ended = repair(progress.problem, steps, budget, taste, progress.random)
-    return steps if ended == FITS else None
+        if ended == FITS:
+            return steps
+        if ended == STUCK or progress.clock.over:
+            break
+    return None
 
 
 def fill_within(progress: Progress, steps: IntArray) -> IntArray:
@@ -146,7 +154,7 @@ def solve_programs(progress: Progress, first_op: int) -> None:
     """
     progress.begin("integer-program")
     ops = [first_op]
-    while len(ops) <= _MOST_MOMENTS and not progress.done:
+    while len(ops) <= _MOST_MOMENTS:
         answer = _solve_program(progress, ops)
         if not answer.runs or progress.done:
             return
@@ -162,7 +170,9 @@ def solve_programs(progress: Progress, first_op: int) -> None:
 def _solve_program(progress: Progress, ops: list[int]) -> Answer:
     program = Program(progress.problem, ops, progress.budget)
     answer = program.solve(
-        below_ns=progress.added_ns, work=_PROGRAM_WORK, seconds=progress.clock.left
+        below_ns=progress.added_ns,
+        work=_FIRST_WORK if len(ops) == 1 else _PROGRAM_WORK,
+        seconds=progress.clock.left,
     )
     if answer.added_ns is not None:
         order = Order.FREE if len(ops) == 1 else Order.GIVEN

@@ -66,7 +66,8 @@ def _read_before(problem: Problem, op: int) -> BoolArray:
 @compiled
 def _just_in_time(problem: Problem, held: BoolArray) -> IntArray:
     steps = np.empty(problem.num_ops + problem.num_forward, dtype=np.int64)
-    steps[: problem.num_forward] = np.arange(problem.num_forward)
+    for size in range(problem.num_forward):
+        steps[size] = size
     size = problem.num_forward
     have = held.copy()
     wanted = np.zeros(problem.num_ops, dtype=np.bool_)
