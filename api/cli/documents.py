@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 from encamp import fingerprint
 from encamp.errors import StalePlanError
 from encamp.graph import CostGraph
 from encamp.plan import Plan
-from encamp.wire import plan_fields
+from encamp.wire import plan_fields, plan_to_json
 
 
-def plan_document(plan: Plan, *, steps: bool) -> dict[str, object]:
-    """Return the plan as `encamp.wire` writes it, `steps` only if wanted."""
-    return plan_fields(plan) | ({"steps": list(plan.steps)} if steps else {})
+def plan_document(plan: Plan, *, whole: bool) -> dict[str, object]:
+    """Return the plan as `encamp.wire` writes it: whole, or its figures only."""
+    if not whole:
+        return plan_fields(plan)
+    document: dict[str, object] = json.loads(plan_to_json(plan))
+    return document
 
 
 def require_same_structure(plan: Plan, graph: CostGraph) -> None:

@@ -33,7 +33,7 @@ def plan(
     ] = None,
     as_json: Json = False,
     steps: Annotated[
-        bool, typer.Option("--steps", help="With --json: the steps too.")
+        bool, typer.Option("--steps", help="With --json: all of it, steps too.")
     ] = False,
     seed: Seed = 0,
     time_limit: TimeLimit = 60.0,
@@ -58,7 +58,7 @@ def plan(
         write_plan(found, output)
         note(f"wrote {output}")
     if as_json:
-        print_json(plan_document(found, steps=steps))
+        print_json(plan_document(found, whole=steps))
     else:
         print_lines(plan_lines(found))
 

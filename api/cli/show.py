@@ -53,7 +53,7 @@ def _show_plan(plan: Plan, graph: CostGraph | None, *, as_json: bool) -> None:
         again = recomputation(plan, graph)
     if as_json:
         extra = {} if again is None else {"recomputation": asdict(again)}
-        print_json(plan_document(plan, steps=False) | extra)
+        print_json(plan_document(plan, whole=False) | extra)
     else:
         more = [] if again is None else recomputation_lines(again)
         print_lines([*plan_lines(plan), *more])
