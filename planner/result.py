@@ -9,7 +9,7 @@ import ortools
 from encamp import __version__
 from encamp.check import check
 from encamp.errors import InternalError, PeakSite
-from encamp.fingerprint import exact, structure
+from encamp.fingerprint import exact, outline, structure
 from encamp.graph import CostGraph, Op
 from encamp.plan import Certificate, Figures, GraphRef, Plan, SolverInfo, Status
 from encamp.replay import Timeline, breakdown, replay
@@ -58,6 +58,7 @@ def plan_of(
             stages=tuple(progress.stages),
         ),
         memory=breakdown(graph, timeline),
+        outline=outline(graph),
     )
     _require_valid(graph, plan)
     return plan

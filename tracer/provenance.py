@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from torch import fx
 
-_ROOT = re.compile(r"^(?:[LG]\['[^']*'\])?\.?")
+_ROOT = re.compile(r"^(?:[LG]\['[^']*'\])?\.?(?:__closure__\.\d+\.cell_contents\.?)*")
 _ITEM = re.compile(r"\['?([^'\]]+)'?\]")
 _MEMBER = re.compile(r"_(?:modules|parameters|buffers)\['([^']+)'\]")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)

@@ -140,6 +140,34 @@ def first_difference(left: CostGraph, right: CostGraph) -> Difference | None:
     return None
 
 
+def outline(graph: CostGraph) -> tuple[str, ...]:
+    """Return a line for each op: a digest of its structure, its target, its place.
+
+    A plan keeps these lines, since it is often met without the graph it was made for.
+    Linear in ops and edges.
+    """
+    lines, _ = _structure(graph)
+    return tuple(
+        f"{_short_digest(line)} {op.target}{_place(op)}"
+        for op, line in zip(graph.ops, lines, strict=True)
+    )
+
+
+def difference_from(kept: Sequence[str], graph: CostGraph) -> str | None:
+    """Return where a graph first departs from the outline of another, or None.
+
+    The text shows the op on both sides. Linear in ops and edges.
+    """
+    for index, (theirs, ours) in enumerate(zip_longest(kept, outline(graph))):
+        if theirs is None or ours is None or theirs.split()[0] != ours.split()[0]:
+            return (
+                f"the first op that differs is op {index}:"
+                f"\n  the plan has {_without_digest(theirs)}"
+                f"\n  this step has {_without_digest(ours)}{_inputs(graph, index)}"
+            )
+    return None
+
+
 def op_class(target: str) -> str:
     """Return the class of an op: its target, or what its device variants share."""
     return _variant_class(target) or target
@@ -218,6 +246,26 @@ def _digest(title: str, lines: Iterable[object]) -> str:
     for line in lines:
         state.update(b"\n" + json.dumps(line).encode("ascii"))
     return f"sha256:{state.hexdigest()}"
+
+
+def _short_digest(line: _Line) -> str:
+    return hashlib.sha256(json.dumps(line).encode("ascii")).hexdigest()[:12]
+
+
+def _place(op: Op) -> str:
+    module = f" in {op.module}" if op.module else ""
+    return f"{module} at {op.source}" if op.source else module
+
+
+def _without_digest(line: str | None) -> str:
+    return "no such op: it has ended" if line is None else line.partition(" ")[2]
+
+
+def _inputs(graph: CostGraph, index: int) -> str:
+    if index >= len(graph.ops):
+        return ""
+    read = ", ".join(_input(graph, value) for value in graph.ops[index].inputs)
+    return f", reading {read}" if read else ""
 
 
 _Side = tuple[CostGraph, _Line | None]

@@ -94,6 +94,7 @@ class Plan:
     solver: SolverInfo
     reserve_bytes: int = 0
     memory: Mapping[str, int] = field(default_factory=dict)
+    outline: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a plan whose figures contradict each other."""

@@ -165,6 +165,7 @@ def plan_of(
         certificate=Certificate(unplanned.duration_ns, "every op once"),
         solver=SolverInfo("0.1.0", "9.15", seed=0, seconds=0.5, stages=("cut",)),
         memory=breakdown(graph, timeline),
+        outline=fingerprint.outline(graph),
     )
     return replace(plan, **changes)
 

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from encamp.fingerprint import exact, first_difference, op_class, structure
+from encamp.fingerprint import (
+    difference_from,
+    exact,
+    first_difference,
+    op_class,
+    outline,
+    structure,
+)
 from encamp.graph import CostGraph, Kind, Op, Phase, Reason, Recompute, Value
 from graphs import chain, noisy, renumbered, with_op, with_value
 from strategies import graphs
@@ -341,3 +348,34 @@ def test_a_difference_is_there_exactly_when_structures_differ(left, right):
     same = structure(left) == structure(right)
 
     assert (first_difference(left, right) is None) == same
+
+
+class TestOutline:
+    """What a plan keeps of its graph, to say later where another departs."""
+
+    def test_a_graph_does_not_differ_from_its_own_outline(self) -> None:
+        """Nothing differs from itself."""
+        graph = chain()
+
+        assert difference_from(outline(graph), graph) is None
+
+    def test_the_first_op_that_differs_is_shown_on_both_sides(self) -> None:
+        """The text names the op in the plan's words and in the step's."""
+        graph = chain()
+        other = with_op(graph, 1, target="aten.tanh.default", module="head")
+
+        found = difference_from(outline(graph), other)
+
+        assert found is not None
+        assert "the first op that differs is op 1" in found
+        assert f"the plan has {graph.ops[1].target}" in found
+        assert "this step has aten.tanh.default in head" in found
+
+    def test_a_shorter_outline_ends(self) -> None:
+        """Where the plan's graph ended, the text says so."""
+        graph = chain()
+
+        found = difference_from(outline(graph)[:1], graph)
+
+        assert found is not None
+        assert "the plan has no such op: it has ended" in found

@@ -86,18 +86,19 @@ PLAN_TEXT = """\
 
 def test_a_plan_is_one_step_a_line_and_has_its_gap():
     """A recomputation more is a line more; the gap is written for readers."""
-    plan = plan_of(chain(), certificate=Certificate(1680, "cut"))
+    plan = plan_of(chain(), certificate=Certificate(1680, "cut"), outline=())
     text = PLAN_TEXT.replace("STRUCTURE", plan.graph.structure)
 
     assert wire.plan_to_json(plan) == text.replace("EXACT", plan.graph.exact)
 
 
 def test_the_fields_of_a_plan_are_its_document_without_steps():
-    """What the command line prints is the document, steps left out."""
+    """What the command line prints is the document without its long lists."""
     plan = plan_of(chain())
     document = json.loads(wire.plan_to_json(plan))
 
     assert document.pop("steps") == list(plan.steps)
+    assert document.pop("outline") == list(plan.outline)
     assert wire.plan_fields(plan) == document
 
 

@@ -21,21 +21,25 @@ SCHEMA = "encamp.plan/1"
 GAP_TOLERANCE = 1e-3
 """How far a written gap may be from the one the durations give."""
 _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
+_OUTLINE = re.compile(r"[0-9a-f]{12} .*", re.DOTALL)
 _MAX_SEED = 2**64 - 1
 _MAX_AMOUNT = 2**63 - 1
 
 
 def to_document(plan: Plan) -> str:
-    """Return a plan as text, its steps last."""
+    """Return a plan as text, its outline and its steps last."""
     fields = to_fields(plan)
     steps = [str(step) for step in plan.steps]
     parts = [f"{one_line(key)}: {one_line(item)}" for key, item in fields.items()]
+    if plan.outline:
+        lines = [one_line(line) for line in plan.outline]
+        parts.append('"outline": [' + ",\n  ".join(lines) + "]")
     parts.append('"steps": [' + ",\n  ".join(steps) + "]")
     return "{" + ",\n ".join(parts) + "}\n"
 
 
 def to_fields(plan: Plan) -> dict[str, object]:
-    """Return the document of a plan without its steps, as plain data."""
+    """Return the document of a plan without its steps and outline, as plain data."""
     certificate: dict[str, object] = {
         "lower_bound_ns": plan.certificate.lower_bound_ns,
         "proved_by": plan.certificate.proved_by,
@@ -79,9 +83,9 @@ def from_document(root: Node, limits: Limits) -> Plan:
         WireError: it is not one; the message names the place.
 
     """
-    root.fields(_REQUIRED, ("reserve_bytes", "memory"))
+    root.fields(_REQUIRED, ("reserve_bytes", "memory", "outline"))
     reserve, memory = root.optional("reserve_bytes"), root.optional("memory")
-    certificate = root.child("certificate")
+    certificate, outline = root.child("certificate"), root.optional("outline")
     try:
         plan = Plan(
             graph=_graph(root.child("graph")),
@@ -95,6 +99,7 @@ def from_document(root: Node, limits: Limits) -> Plan:
             solver=_solver(root.child("solver")),
             reserve_bytes=reserve.integer(high=_MAX_AMOUNT) if reserve else 0,
             memory=_memory(memory) if memory else {},
+            outline=_outline(outline, limits) if outline else (),
         )
     except InvalidPlanError as error:
         root.fail(str(error))
@@ -144,6 +149,15 @@ def _steps(node: Node, limits: Limits) -> tuple[int, ...]:
                 f" {SCHEMA}, which knows op ids only; upgrade Encamp to read it"
             )
     return node.integers(limits.ops - 1, limits.steps)
+
+
+def _outline(node: Node, limits: Limits) -> tuple[str, ...]:
+    lines = []
+    for item in node.items(limits.ops):
+        if not _OUTLINE.fullmatch(item.text()):
+            item.unexpected("12 hexadecimal digits and an op's target")
+        lines.append(item.text())
+    return tuple(lines)
 
 
 def _figures(node: Node) -> Figures:
