@@ -239,7 +239,7 @@ class _Lowering:
             if known is None:
                 is_gradient = storage_key(tensor) in self._gradients
                 kind = Kind.GRADIENT if is_gradient else Kind.ACTIVATION
-                made[self.table.add(tensor, GivenInput(kind))] = None
+                made[self.table.add_made(node, tensor, GivenInput(kind))] = None
             elif known not in written and known not in made:
                 _refuse_alias(node)
         return tuple(made)

@@ -13,6 +13,17 @@ from encamp.graph import Kind, Value
 from .joint import GivenInput, tensors_of
 from .provenance import where
 
+_COPY_WHOLE_STORAGE = frozenset(
+    {
+        torch.ops.aten.copy.default,
+        torch.ops.aten.slice_scatter.default,
+        torch.ops.aten.select_scatter.default,
+        torch.ops.aten.diagonal_scatter.default,
+        torch.ops.aten.as_strided_scatter.default,
+    }
+)
+"""In-place ops made functional: they copy the storage of their first argument whole."""
+
 _STATIC = (
     "a plan is made for fixed sizes: compile with torch.compile(..., dynamic=False)"
     " and give every step the same shapes"
@@ -43,12 +54,39 @@ class ValueTable:
     ) -> int:
         """Return the value of a tensor's storage, making it where it is new."""
         known = self.find(tensor)
-        if known is None:
-            storage = tensor.untyped_storage()
-            known = self.new(storage.nbytes(), given, resident=resident)
-            self._by_storage[storage_key(tensor)] = known
-            self._storages.append(storage)
-        return known
+        if known is not None:
+            return known
+        return self._add(
+            tensor, tensor.untyped_storage().nbytes(), given, resident=resident
+        )
+
+    def add_made(self, node: fx.Node, tensor: torch.Tensor, given: GivenInput) -> int:
+        """Make the value of a new storage that a call returns."""
+        return self._add(tensor, self._made_bytes(node, tensor), given, resident=False)
+
+    def _made_bytes(self, node: fx.Node, tensor: torch.Tensor) -> int:
+        """Return what the call allocates for a tensor.
+
+        A fake tensor ends behind its last element, or not, as FakeTensorMode's cache
+        has it; where a kernel copies a storage whole, the storage says.
+        """
+        if node.target in _COPY_WHOLE_STORAGE:
+            (source,) = tensors_of(node.all_input_nodes[0])
+            # Elements that share memory are spread out instead.
+            if not any(
+                n > 1 and s == 0
+                for n, s in zip(source.shape, source.stride(), strict=True)
+            ):
+                return self.values[self._by_storage[storage_key(source)]].bytes
+        return tensor.untyped_storage().nbytes()
+
+    def _add(
+        self, tensor: torch.Tensor, size: int, given: GivenInput, *, resident: bool
+    ) -> int:
+        value = self.new(size, given, resident=resident)
+        self._by_storage[storage_key(tensor)] = value
+        self._storages.append(tensor.untyped_storage())
+        return value
 
     def new(self, size: int, given: GivenInput, *, resident: bool = False) -> int:
         """Make a value that is no storage of the joint graph: a token or a state."""
