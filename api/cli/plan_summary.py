@@ -17,7 +17,7 @@ _MOST = 8
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A module or an op, how often its ops run again and how long that takes."""
+    """A module, operator or op: how often it runs again and how long that takes."""
 
     name: str
     runs: int
@@ -28,11 +28,12 @@ class Repeated:
 class Recomputation:
     """What a plan runs again, found by laying it over its graph.
 
-    `modules` and `ops` are sorted by the time they add. `random` says for each op
+    `modules`, `operators` and `ops` are sorted by the time they add. `random` says for each op
     that draws random numbers whether its draw is "saved" or "replayed".
     """
 
     modules: tuple[Repeated, ...]
+    operators: tuple[Repeated, ...]
     ops: tuple[Repeated, ...]
     random: dict[str, str]
 
@@ -51,7 +52,8 @@ def recomputation(plan: Plan, graph: CostGraph) -> Recomputation:
     again.subtract(set(plan.steps))
     repeated = [(graph.ops[op], runs) for op, runs in again.items() if runs]
     return Recomputation(
-        modules=_grouped([(op.module or "(no module)", op, n) for op, n in repeated]),
+        modules=_grouped([(op.module, op, n) for op, n in repeated if op.module]),
+        operators=_grouped([(op.target, op, n) for op, n in repeated]),
         ops=_grouped([(_op_name(op), op, n) for op, n in repeated]),
         random={
             _op_name(op): "replayed" if again[op.id] else "saved"
@@ -63,11 +65,14 @@ def recomputation(plan: Plan, graph: CostGraph) -> Recomputation:
 def recomputation_lines(again: Recomputation) -> list[str]:
     """Return what is run again, and what becomes of random draws, for people."""
     lines: list[str] = []
-    for title, repeated in (("modules", again.modules), ("ops", again.ops)):
+    groups = (("modules", again.modules), ("operators", again.operators))
+    for title, repeated in groups:
         if repeated:
             lines += ["", f"most recomputed {title}", *_repeated_lines(repeated)]
     if again.random:
-        lines += ["", "random ops", *table(sorted(again.random.items()))]
+        fates = Counter(again.random.values()).most_common()
+        told = ", ".join(f"{number:,} {fate}" for fate, number in fates)
+        lines += ["", f"random ops: {told}", *table(again.random.items())]
     return lines
 
 

@@ -124,7 +124,24 @@ class TestShowPlan:
             {"name": "f1 of layer1", "runs": 2, "duration_ns": 20},
             {"name": "f2 of layer2", "runs": 1, "duration_ns": 10},
         ]
+        assert [module["name"] for module in again["modules"]] == ["layer1", "layer2"]
         assert "steps" not in json.loads(shown.stdout)
+
+    def test_with_the_graph_lists_modules_and_operators(self):
+        """What adds most stands first."""
+        shown = run("show", "plan.json.zst", "--graph", "chain.json").stdout
+
+        assert shown.endswith(
+            "most recomputed modules\n"
+            "   adds  runs  name\n"
+            "  20 ns     2  layer1\n"
+            "  10 ns     1  layer2\n"
+            "\n"
+            "most recomputed operators\n"
+            "   adds  runs  name\n"
+            "  20 ns     2  test.f1\n"
+            "  10 ns     1  test.f2\n"
+        )
 
     def test_a_graph_of_another_structure_is_refused(self):
         """Op numbers of one graph mean nothing in another."""
@@ -161,4 +178,4 @@ def test_show_says_what_becomes_of_random_ops(tmp_path, replayable, steps, fate)
 
     shown = run("show", tmp_path / "plan.json", "--graph", tmp_path / "graph.json")
 
-    assert shown.stdout.endswith(f"\nrandom ops\n  drop  {fate}\n")
+    assert shown.stdout.endswith(f"\nrandom ops: 1 {fate}\n  drop  {fate}\n")
