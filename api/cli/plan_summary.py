@@ -28,8 +28,8 @@ class Repeated:
 class Recomputation:
     """What a plan runs again, found by laying it over its graph.
 
-    `modules`, `operators` and `ops` are sorted by the time they add. `random` says for each op
-    that draws random numbers whether its draw is "saved" or "replayed".
+    `modules`, `operators` and `ops` are sorted by the time they add. `random` says for
+    each op that draws random numbers whether its draw is "saved" or "replayed".
     """
 
     modules: tuple[Repeated, ...]
