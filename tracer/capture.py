@@ -10,25 +10,29 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, NoReturn
 
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.debugging import boxed_nop
-from torch._dynamo.exc import ShortenTraceback, Unsupported
-from torch._dynamo.exc import TorchDynamoException
+from torch._dynamo.exc import ShortenTraceback, TorchDynamoException, Unsupported
 
-from encamp.errors import CaptureError
+from encamp.errors import CaptureError, EncampError
 from encamp.graph import Kind
 
-from .joint import GivenInput, JointStep, tensors_of
+from .joint import GivenInput, JointStep
 from .provenance import attribute_path
 
 Step = Callable[..., Any]
 """A module or a function: the forward of a training step, best with its loss."""
+
+_BREAKS = {
+    "generic_jump TensorVariable()": "Python branches on the value of a tensor",
+}
+"""Dynamo's reasons for a break that only its authors would understand."""
 
 
 class _Captured(ShortenTraceback):
@@ -101,14 +105,17 @@ def one_graph(module: fx.GraphModule) -> None:
         CaptureError: Dynamo broke the step into several graphs.
 
     """
-    reason = getattr(module, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break:
+    broken = getattr(module, "compile_subgraph_reason", None)
+    if broken is None or not broken.graph_break:
         return
-    place = f" at {reason.user_stack[-1]}" if reason.user_stack else ""
+    reason = broken.reason.partition("\n")[0]
+    frame = broken.user_stack[-1] if broken.user_stack else None
+    place = f" at {PurePath(frame.filename).name}:{frame.lineno}" if frame else ""
     msg = (
-        f"the step breaks into several graphs: {reason.reason}{place}. Encamp plans a"
-        " step that is one graph; run it with TORCH_LOGS=graph_breaks to see what to"
-        " change, and keep printing and data-dependent Python out of the step"
+        f"the step breaks into several graphs{place} ({_BREAKS.get(reason, reason)})."
+        " Encamp plans a step that is one graph; run it with TORCH_LOGS=graph_breaks"
+        " to see what to change, and keep printing and data-dependent Python out of"
+        " the step"
     )
     raise CaptureError(msg)
 
@@ -162,11 +169,12 @@ def _capture_backend(module: fx.GraphModule, example_inputs: list[Any]) -> Any: 
 
 
 def _refuse(error: TorchDynamoException) -> NoReturn:
-    if isinstance(error, CaptureError):
-        raise error
+    inner = getattr(error, "inner_exception", None)
+    if isinstance(inner, EncampError):
+        raise inner from None
     what = "Dynamo cannot trace it" if isinstance(error, Unsupported) else "it failed"
     msg = (
-        f"the step could not be captured as one graph; {what}: {error}. Try"
+        f"the step could not be captured as one graph; {what}: {inner or error}. Try"
         " torch.compile(step, backend='aot_eager', fullgraph=True) to work on it"
     )
     raise CaptureError(msg) from error

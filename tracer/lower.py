@@ -108,7 +108,7 @@ def _op_call(call: Call) -> OpCall:
 
 def _fake(node: fx.Node) -> fx.Node:
     """Stand in the fake tensor for a node (typed as FX wants its mapping)."""
-    return node.meta["val"] if "val" in node.meta else node  # type: ignore[no-any-return]
+    return node.meta.get("val", node)  # type: ignore[no-any-return]
 
 
 def _costed(draft: Draft, cost: OpCost) -> Op:

@@ -72,11 +72,7 @@ class ValueTable:
         """
         if node.target in _COPY_WHOLE_STORAGE:
             (source,) = tensors_of(node.all_input_nodes[0])
-            # Elements that share memory are spread out instead.
-            if not any(
-                n > 1 and s == 0
-                for n, s in zip(source.shape, source.stride(), strict=True)
-            ):
+            if not _shares_elements(source):
                 return self.values[self._by_storage[storage_key(source)]].bytes
         return tensor.untyped_storage().nbytes()
 
@@ -101,7 +97,13 @@ class ValueTable:
 
 def storage_key(tensor: torch.Tensor) -> int:
     """Return what tells one storage from another while both are alive."""
-    return tensor.untyped_storage()._cdata  # noqa: SLF001 -- no public identity
+    return int(tensor.untyped_storage()._cdata)  # noqa: SLF001 -- no public identity
+
+
+def _shares_elements(tensor: torch.Tensor) -> bool:
+    """Whether elements of an expanded tensor are one: its copy spreads them out."""
+    dimensions = zip(tensor.shape, tensor.stride(), strict=True)
+    return any(size > 1 and stride == 0 for size, stride in dimensions)
 
 
 def plain_tensors(node: fx.Node) -> list[torch.Tensor]:

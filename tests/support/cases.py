@@ -1,3 +1,4 @@
+# ruff: noqa: D102, D107 - what a model does stands in its class
 """Training steps that went wrong for users of activation checkpointing.
 
 Each class is the model of one public report, small enough for a CPU, and each factory
@@ -322,7 +323,9 @@ class UNet(nn.Module):
         super().__init__()
         widths = [channels * 2**level for level in range(depth + 1)]
         self.inlet = _double_convolution(3, channels)
-        self.down = nn.ModuleList(_double_convolution(a, b) for a, b in pairwise(widths))
+        self.down = nn.ModuleList(
+            _double_convolution(a, b) for a, b in pairwise(widths)
+        )
         self.up = nn.ModuleList(
             _double_convolution(a + b, a) for a, b in reversed(list(pairwise(widths)))
         )

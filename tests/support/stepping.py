@@ -88,6 +88,7 @@ class LiveStorages(TorchDispatchMode):
     """Counts the bytes of the storages made while it is active, each one once."""
 
     def __init__(self) -> None:
+        """Start with nothing counted."""
         super().__init__()
         self.reset()
 
@@ -118,6 +119,8 @@ class LiveStorages(TorchDispatchMode):
             self.live -= size
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Run a call and count the storages it makes."""
+        del types
         result = func(*args, **(kwargs or {}))
         self.count(t for t in tree_leaves(result) if isinstance(t, Tensor))
         return result
@@ -139,6 +142,7 @@ class Stepper:
     _metering: bool = False
 
     def __post_init__(self) -> None:
+        """Compile the model; nothing is traced before its first call."""
         self.call = torch.compile(
             private_copy(self.model), backend=self._backend, dynamic=False
         )
