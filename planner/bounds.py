@@ -12,7 +12,7 @@ import numpy as np
 
 from encamp.plan import Order
 
-from .cut import Choice, Cut, Price, moment
+from .cut import FREE_OF_CHARGE, Choice, Cut, Price, moment
 from .problem import Problem
 
 _NEWTON_STEPS = 24
@@ -32,7 +32,7 @@ class Bound:
 
     added_ns: int | None
     op: int
-    price: Price = Price(0, 0)
+    price: Price = FREE_OF_CHARGE
     least_bytes: int = 0
 
 
@@ -64,6 +64,15 @@ def working_sets(problem: Problem) -> list[int]:
         )
         for op in range(problem.num_ops)
     ]
+
+
+def outputs_floor(problem: Problem) -> Bound:
+    """Return what any schedule holds at its last step: all outputs and residents.
+
+    The cuts let an output be made again later, so none of them sees all at once.
+    """
+    held = problem.resident_bytes + int(problem.sizes[problem.is_output].sum())
+    return Bound(None, problem.num_ops - 1, least_bytes=held)
 
 
 def moments(problem: Problem) -> list[int]:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from ortools.graph.python import max_flow
+from ortools.graph.python import max_flow  # type: ignore[import-untyped]
 
 from encamp.errors import InternalError
 from encamp.plan import Order
@@ -71,6 +71,9 @@ class Price(NamedTuple):
     def scaled(self, numerator: int, denominator: int) -> Price:
         """Return this price times a ratio."""
         return Price.of(self.mantissa * numerator, denominator << self.shift)
+
+
+FREE_OF_CHARGE = Price(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,7 @@ class Cut:
 
     def most_bytes(self) -> Choice:
         """Return the choice that recomputes nothing."""
-        return self.priced(Price(0, 0))[1]
+        return self.priced(FREE_OF_CHARGE)[1]
 
     def priced(self, price: Price) -> tuple[int, Choice]:
         """Return the flow at a price per byte, and a choice of that cost."""

@@ -124,7 +124,7 @@ def _drop_any(problem: Problem, steps: IntArray, random: RandomState) -> IntArra
     if chosen < 0:
         return steps
     space = scratch(problem)
-    count = chain_of(problem, uses, chosen, here, space)
+    count = chain_of(problem, uses, chosen, space)
     if count == 0:
         return steps
     return drop_value(problem, steps, uses.next[chosen], space.chain[:count])

@@ -9,7 +9,7 @@ import numpy as np
 
 from encamp.plan import Order
 
-from .bounds import Cuts, moments
+from .bounds import Cuts, moments, outputs_floor
 from .jit import IntArray
 from .progress import Progress
 from .repair import Taste
@@ -44,8 +44,8 @@ def floor_of(cuts: Cuts, progress: Progress) -> Floor:
     cut cannot avoid when recomputing costs nothing.
     """
     problem = cuts.problem
-    outputs = problem.resident_bytes + int(problem.sizes[problem.is_output].sum())
-    best = Floor(outputs, problem.num_ops - 1, "outputs")
+    last = outputs_floor(problem)
+    best = Floor(last.least_bytes, last.op, "outputs")
     every = problem.num_ops <= _EVERY_OP
     ops = range(problem.num_ops) if every else moments(problem)
     for op in dict.fromkeys([*moments(problem), *ops]):
@@ -74,7 +74,7 @@ def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
             low = goal
         else:
             best, top = found, int(peak(problem, found))
-        if top - low <= top // _RESOLUTION:
+        if top - low <= max(1, top // _RESOLUTION):
             break
         goal = (low + top) // 2
     return best

@@ -124,13 +124,11 @@ def scratch(problem: Problem) -> Scratch:
 
 
 @compiled
-def chain_of(
-    problem: Problem, uses: Uses, value: int, here: int, space: Scratch
-) -> int:
-    """Count the ops that make `value` again just before its next use after `here`.
+def chain_of(problem: Problem, uses: Uses, value: int, space: Scratch) -> int:
+    """Count the ops that make `value` again just before its next use.
 
-    They are left in `space.chain`. Other values that live across `here` are there
-    to be read, and so are those made again in between. Returns 0 where the chain
+    They are left in `space.chain`. Other values that are used later are there to be
+    read, and so are those made again in between. Returns 0 where the chain
     would need a pinned op, or `value` itself.
     """
     before = uses.next[value]
@@ -172,10 +170,11 @@ def drop_value(
     ordered = chain.copy()
     for position in range(1, len(ordered)):
         op = ordered[position]
-        while position > 0 and ordered[position - 1] > op:
-            ordered[position] = ordered[position - 1]
-            position -= 1
-        ordered[position] = op
+        place = position
+        while place > 0 and ordered[place - 1] > op:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = op
     return drop_dead(problem, insert(steps, before, ordered))
 
 
@@ -240,7 +239,7 @@ def _best_chain(
             continue
         if before == NEVER:
             continue
-        count = chain_of(problem, uses, value, here, space)
+        count = chain_of(problem, uses, value, space)
         if count == 0:
             continue
         added = 0

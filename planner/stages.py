@@ -8,14 +8,14 @@ import numpy as np
 
 from encamp.plan import Order
 
-from .bounds import Bound, Cuts, best_bound, bound, moments
+from .bounds import Bound, Cuts, best_bound, bound, moments, outputs_floor
 from .fill import attempt, attempts, recomputations
 from .jit import IntArray
 from .local_search import Walk, walk
 from .program import Answer, Program, expand
 from .progress import Progress
 from .repair import FITS, STUCK, Taste, repair
-from .replay_fast import drop_dead, first_runs, memory
+from .replay_fast import drop_dead, first_runs, memory, select
 from .start import starts, unplanned
 
 _GAP_WEIGHTS = (0.0, 0.5, 1.0)
@@ -37,6 +37,9 @@ def prove_bound(cuts: Cuts, progress: Progress) -> Bound | None:
     Returns a bound without added nanoseconds where the budget is infeasible.
     """
     progress.begin("cut")
+    last = outputs_floor(cuts.problem)
+    if last.least_bytes > progress.budget:
+        return last
     best: Bound | None = None
     ops = _until_over(progress, moments(cuts.problem))
     for found in best_bound(cuts, progress.budget, ops):
@@ -121,7 +124,7 @@ def fill_within(progress: Progress, steps: IntArray) -> IntArray:
             attempt(problem, steps, progress.budget, chosen, stays)
             if progress.clock.over:
                 break
-        steps = drop_dead(problem, steps[stays])
+        steps = drop_dead(problem, select(steps, stays))
     return steps
 
 
