@@ -12,7 +12,8 @@ import typer.main
 from cli_chain import chain, plan_of
 from encamp import fingerprint
 from encamp.api.cli import app
-from encamp.graph import Reason, Recompute
+from encamp.graph import Kind, Phase, Reason, Recompute
+from encamp.plan import Order, Status
 from encamp.wire import graph_to_json, plan_to_json
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +63,14 @@ def test_the_formats_page_has_every_field():
 
     assert {"spread_ns", "resident", "module", "outline", "gap"} <= written
     assert {field for field in written if f"`{field}`" not in page} == set()
+
+
+@pytest.mark.parametrize("word", sorted({*Kind, *Phase, *Reason, *Status, *Order}))
+def test_the_formats_page_has_every_word(word):
+    """Each word that a field may hold is on the page."""
+    page = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+
+    assert f"`{word}`" in page or f'`"{word}"`' in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

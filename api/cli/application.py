@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 import encamp
 from encamp.errors import EncampError
 
-from . import check, min_budget, plan, show, trace
+from . import check, devices, min_budget, plan, show, trace, verify
 from .exits import MEANINGS, exit_of
 
 
@@ -37,7 +37,9 @@ app.command("trace")(trace.trace)
 app.command("plan")(plan.plan)
 app.command("min-budget")(min_budget.min_budget)
 app.command("check")(check.check)
+app.command("verify")(verify.verify)
 app.command("show")(show.show)
+app.command("devices")(devices.devices)
 
 
 def _print_version(wanted: bool) -> None:
