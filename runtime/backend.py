@@ -35,9 +35,6 @@ from .rewrite import rewrite
 
 log = logging.getLogger(__name__)
 
-BoxedCompiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
-"""Turns a forward or backward graph into what runs it."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
@@ -51,14 +48,11 @@ class PlannedStep:
 class EncampBackend:
     """A backend for `torch.compile` that runs steps on plans.
 
-    `planned` lists the steps compiled so far. `forward_compiler` and
-    `backward_compiler` run the planned graphs; the default runs them op by op.
+    `planned` lists the steps compiled so far.
     """
 
     options: StepOptions
     name: str = "step"
-    forward_compiler: BoxedCompiler = boxed_nop
-    backward_compiler: BoxedCompiler = boxed_nop
     planned: list[PlannedStep] = field(default_factory=list)
 
     __name__ = "encamp"
@@ -76,8 +70,8 @@ class EncampBackend:
                     return self._partition(joint_step(joint, num_fwd_outputs, inputs))
 
             compiler = aot_autograd(
-                fw_compiler=self.forward_compiler,
-                bw_compiler=self.backward_compiler,
+                fw_compiler=boxed_nop,
+                bw_compiler=boxed_nop,
                 inference_compiler=boxed_nop,
                 partition_fn=partition,
                 keep_inference_input_mutations=True,
@@ -134,6 +128,6 @@ def _costs(options: StepOptions, joint: JointStep) -> CostSource:
     return options.costs
 
 
-def compile_with(step: Callable[..., Any], backend: EncampBackend) -> Any:  # noqa: ANN401
+def compile_with(step: Callable[..., Any], backend: Callable[..., Any]) -> Any:  # noqa: ANN401
     """Return `step` compiled for fixed shapes with `backend`."""
     return torch.compile(step, backend=backend, dynamic=False)

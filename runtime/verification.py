@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.debugging import boxed_nop
 from torch._functorch.partitioners import default_partition
 
 from encamp.graph import CostGraph
@@ -22,11 +23,10 @@ from encamp.plan import Plan
 from encamp.replay import replay
 from encamp.tracer.calls import CostSource
 from encamp.tracer.capture import Step, one_graph, private_copy
-from encamp.tracer.meter import Meter, best_meter
+from encamp.tracer.meter import Meter, StorageMeter, best_meter
 from encamp.tracer.tracing import Factory, made_by, name_of
 
 from .backend import EncampBackend, compile_with
-from .metering import MeteredCompiler
 from .options import StepOptions
 from .refusal import refusals
 from .report import PeakPair, Report, StepFigures
@@ -68,10 +68,11 @@ def verify(
     options = StepOptions(plan=plan, budget=budget, costs=costs, compiler=compiler)
     model, args, kwargs = made_by(factory)
     run = TrainingRun(model, args, kwargs, seed=seed)
-    unplanned = _unplanned(model)
-    planned, backend = _planned(model, options)
-    differences, compared = _compare(run, unplanned.call, planned.call, steps)
-    times = run.timed([unplanned.call, planned.call], rounds)
+    backend = EncampBackend(options, name=name_of(model))
+    unplanned = unplanned_step(model)
+    planned = compile_with(private_copy(model), backend)
+    differences, compared = _compare(run, unplanned, planned, steps)
+    times = run.timed([unplanned, planned], rounds)
     compiled = backend.planned[-1]
     graph, bound = compiled.lowered.graph, compiled.bound
     meter = best_meter(run.device)
@@ -86,45 +87,25 @@ def verify(
         unplanned=measuring.figures(unplanned, range(len(graph.ops)), times[0]),
         recomputed_ops=len(bound.timeline.steps) - len(graph.ops),
         num_ops=len(graph.ops),
-        meter=meter.name,
+        meter=type(meter).__name__,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    """A compiled step whose storages can be counted."""
-
-    call: Callable[..., Any]
-    compiler: MeteredCompiler
-
-
-def _planned(model: Step, options: StepOptions) -> tuple[_Compiled, EncampBackend]:
-    compiler = MeteredCompiler()
-    backend = EncampBackend(
-        options,
-        name=name_of(model),
-        forward_compiler=compiler.forward,
-        backward_compiler=compiler.backward,
-    )
-    return _Compiled(compile_with(private_copy(model), backend), compiler), backend
-
-
-def _unplanned(model: Step) -> _Compiled:
-    compiler = MeteredCompiler()
+def unplanned_step(model: Step) -> Step:
+    """Return the captured step compiled with nothing recomputed, by PyTorch alone."""
 
     def backend(module: fx.GraphModule, example_inputs: list[Any]) -> Any:  # noqa: ANN401
         with refusals():
             one_graph(module)
         compile_graph = aot_autograd(
-            fw_compiler=compiler.forward,
-            bw_compiler=compiler.backward,
+            fw_compiler=boxed_nop,
+            bw_compiler=boxed_nop,
             partition_fn=default_partition,
             keep_inference_input_mutations=True,
         )
         return compile_graph(module, example_inputs)
 
-    call = torch.compile(private_copy(model), backend=backend, dynamic=False)
-    return _Compiled(call, compiler)
+    return compile_with(private_copy(model), backend)
 
 
 def _compare(
@@ -179,7 +160,7 @@ class _Measuring:
     meter: Meter
 
     def figures(
-        self, compiled: _Compiled, steps: Sequence[int], measured_ns: int
+        self, compiled: Step, steps: Sequence[int], measured_ns: int
     ) -> StepFigures:
         timeline = replay(self.graph, steps)
         bare = replay(_without_workspace(self.graph), steps)
@@ -190,20 +171,21 @@ class _Measuring:
             measured_ns=measured_ns,
         )
 
-    def _allocator_peak(self, compiled: _Compiled) -> int:
+    def _allocator_peak(self, compiled: Step) -> int:
         self._prepare(compiled)
-        measurement = self.meter.measure(lambda: self.run.step(compiled.call))
+        measurement = self.meter.measure(lambda: self.run.step(compiled))
         return self.graph.resident_bytes + measurement.peak_bytes
 
-    def _storage_peak(self, compiled: _Compiled) -> int:
+    def _storage_peak(self, compiled: Step) -> int:
         self._prepare(compiled)
-        peak = compiled.compiler.peak(lambda: self.run.step(compiled.call))
-        return self.graph.resident_bytes + peak
+        with StorageMeter() as meter:
+            self.run.step(compiled)
+        return self.graph.resident_bytes + meter.peak_bytes
 
-    def _prepare(self, compiled: _Compiled) -> None:
+    def _prepare(self, compiled: Step) -> None:
         for _ in range(WARM_UPS):
             self.run.reset()
-            self.run.step(compiled.call)
+            self.run.step(compiled)
         self.run.reset()
         gc.collect()
 

@@ -25,10 +25,10 @@ def random_device(node: fx.Node) -> torch.device:
 def random_state(device: torch.device) -> torch.Tensor:
     """Return the state of the device's stream, on the host (CUDA: no sync).
 
-    The generator makes the tensor behind the dispatcher's back; the view shows it to
-    dispatch modes that count memory.
+    The generator makes the tensor behind the dispatcher's back; as an operator of its
+    own, dispatch modes that count memory see it.
     """
-    return _current_state(device).view(-1)
+    return torch.ops.encamp.random_state(device)  # type: ignore[no-any-return]
 
 
 def first_draw(
@@ -67,6 +67,11 @@ def _current_state(device: torch.device) -> torch.Tensor:
 def state_bytes(device: torch.device) -> int:
     """Return the bytes on `device` that a kept state takes (none for a GPU's)."""
     return 0 if device.type == "cuda" else torch.get_rng_state().nbytes
+
+
+_LIBRARY = torch.library.Library("encamp", "DEF")
+_LIBRARY.define("random_state(Device device) -> Tensor")
+_LIBRARY.impl("random_state", _current_state, "BackendSelect")
 
 
 def _set_state(state: torch.Tensor, device: torch.device) -> None:

@@ -138,7 +138,8 @@ def require_compiler(compiler: str) -> None:
         raise UnsupportedError(msg)
 
 
-def _name_of(model: Step) -> str:
+def name_of(model: Step) -> str:
+    """Return a name for a step: the class of a module, the name of a function."""
     if isinstance(model, torch.nn.Module):
         return type(model).__name__
     return getattr(model, "__name__", "step")

@@ -2,6 +2,7 @@
 
 ```
 EncampError
+├── OptionError         an option that is unknown, missing or contradicts another
 ├── UnitError            a size, duration or budget text that does not parse
 ├── GraphError           a cost graph breaks an invariant
 ├── WireError            a document is not the JSON this version reads
@@ -28,6 +29,10 @@ from dataclasses import dataclass
 
 class EncampError(Exception):
     """Root of every exception that Encamp raises on purpose."""
+
+
+class OptionError(EncampError, ValueError):
+    """An option is unknown, is missing or contradicts another."""
 
 
 class UnitError(EncampError, ValueError):
