@@ -16,10 +16,12 @@ import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.debugging import boxed_nop
+from torch._functorch import config as functorch_config
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
 from encamp.errors import OptionError
+from encamp.graph import Kind
 from encamp.tracer.calls import CostSource
 from encamp.tracer.capture import given_inputs, joint_step, one_graph
 from encamp.tracer.costs import cost_source
@@ -34,6 +36,9 @@ from .refusal import refusals
 from .rewrite import rewrite
 
 log = logging.getLogger(__name__)
+
+_SCALAR_BYTES = 16
+"""No scalar takes more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,10 @@ class EncampBackend:
                 partition_fn=partition,
                 keep_inference_input_mutations=True,
             )
-            return compiler(module, example_inputs)
+            # Kernels run one by one never reuse a saved tensor's memory; saying they do
+            # would only forbid a second backward.
+            with functorch_config.patch(donated_buffer=False):
+                return compiler(module, example_inputs)
 
     def _partition(self, joint: JointStep) -> tuple[fx.GraphModule, fx.GraphModule]:
         with unset_fake_temporarily(), _disable_current_modes():
@@ -88,6 +96,7 @@ class EncampBackend:
             )
             bound = bind(lowered.graph, self.options)
         self.planned.append(PlannedStep(lowered, bound))
+        _warn_of_outside_loss(lowered)
         log.info(
             "%s: peak %s, %.1f %% longer, %d recomputations",
             self.name,
@@ -120,6 +129,18 @@ def encamp_backend(
             raise OptionError(msg)
         backend = EncampBackend(read_options(options))
     return backend(module, example_inputs)
+
+
+def _warn_of_outside_loss(lowered: Lowered) -> None:
+    """Say where part of the step's memory lies outside the plan."""
+    values = lowered.graph.values
+    given = [v for v in values if v.kind is Kind.TANGENT and v.bytes > _SCALAR_BYTES]
+    if given:
+        log.warning(
+            "the gradient of an output of %s comes from outside the step, so what"
+            " computes it (a loss?) is not planned; compute the loss inside the step",
+            format_bytes(max(v.bytes for v in given)),
+        )
 
 
 def _costs(options: StepOptions, joint: JointStep) -> CostSource:

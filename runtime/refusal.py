@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 from torch._dynamo.exc import ShortenTraceback
 
@@ -36,6 +35,6 @@ def _passing(error: EncampError) -> EncampError:
     return made.with_traceback(error.__traceback__)
 
 
-@cache
 def _passing_class(kind: type[EncampError]) -> type[EncampError]:
-    return type(kind.__name__, (kind, ShortenTraceback), {"__module__": kind.__module__})
+    name, module = kind.__name__, {"__module__": kind.__module__}
+    return type(name, (kind, ShortenTraceback), module)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import fx
@@ -21,8 +22,8 @@ from torch._guards import detect_fake_mode
 from torch.fx._lazy_graph_module import _make_graph_module
 
 from encamp.graph import Phase
-from encamp.tracer.joint import nodes_of
 from encamp.tracer.drafts import Call, CallKind
+from encamp.tracer.joint import nodes_of
 from encamp.tracer.lower import Lowered
 from encamp.tracer.randomness import first_draw, random_device, random_state, redraw
 
@@ -175,14 +176,15 @@ class _Emitter:
     def _call(self, op: int, call: Call) -> fx.Node:
         if call.state is None:
             return self._copy(call.node)
-        node, state = call.node, self.states[call.state]
-        args = fx.map_arg(node.args, self.resolve)
+        node = call.node
+        # FX types its arguments without callables, though it takes them.
+        drawn: Any = (node.target, *fx.map_arg(node.args, self.resolve))
         kwargs = fx.map_arg(dict(node.kwargs), self.resolve)
+        draw: Callable[..., Any] = first_draw
         if op in self.done:
-            leading = (state, random_device(node), node.target)
-            made = self.graph.call_function(redraw, (*leading, *args), kwargs)
-        else:
-            made = self.graph.call_function(first_draw, (state, node.target, *args), kwargs)
+            draw, drawn = redraw, (random_device(node), *drawn)
+        drawn = (self.states[call.state], *drawn)
+        made = self.graph.call_function(draw, drawn, kwargs)
         made.meta = copy.copy(node.meta)
         return made
 
@@ -197,7 +199,10 @@ def _forward_module(
     for op in before:
         emitter.emit(op)
     outputs = joint.forward_outputs
-    kept = [*(emitter.resolve(n) for n in saved.nodes), *(emitter.states[s] for s in saved.states)]
+    kept = [
+        *(emitter.resolve(n) for n in saved.nodes),
+        *(emitter.states[s] for s in saved.states),
+    ]
     descriptors = [
         *_descriptors(lowered)[: len(outputs)],
         *(SavedForBackwardsAOTOutput(i) for i in range(len(kept))),

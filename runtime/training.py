@@ -103,8 +103,12 @@ class TrainingRun:
         return {**_parameters(self.model), **dict(self.model.named_buffers())}
 
     def _leaves(self) -> list[tuple[str, torch.Tensor]]:
-        named = _parameters(self.model) if isinstance(self.model, torch.nn.Module) else {}
-        inputs = {f"input {i}": t for i, t in enumerate(self._inputs()) if t.requires_grad}
+        named = (
+            _parameters(self.model) if isinstance(self.model, torch.nn.Module) else {}
+        )
+        inputs = {
+            f"input {i}": t for i, t in enumerate(self._inputs()) if t.requires_grad
+        }
         return [*named.items(), *inputs.items()]
 
     def _result(self, loss: torch.Tensor) -> StepResult:

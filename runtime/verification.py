@@ -7,12 +7,11 @@ The unplanned step is the same captured graph split by PyTorch's own
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
-import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.debugging import boxed_nop
@@ -28,9 +27,10 @@ from encamp.tracer.tracing import Factory, made_by, name_of
 
 from .backend import EncampBackend, compile_with
 from .options import StepOptions
+from .parity import compare
 from .refusal import refusals
 from .report import PeakPair, Report, StepFigures
-from .training import StepResult, TrainingRun
+from .training import TrainingRun
 
 WARM_UPS = 2
 """Steps run before anything is measured: compilation and caches."""
@@ -71,7 +71,7 @@ def verify(
     backend = EncampBackend(options, name=name_of(model))
     unplanned = unplanned_step(model)
     planned = compile_with(private_copy(model), backend)
-    differences, compared = _compare(run, unplanned, planned, steps)
+    differences, compared = compare(run, unplanned, planned, steps)
     times = run.timed([unplanned, planned], rounds)
     compiled = backend.planned[-1]
     graph, bound = compiled.lowered.graph, compiled.bound
@@ -105,50 +105,8 @@ def unplanned_step(model: Step) -> Step:
         )
         return compile_graph(module, example_inputs)
 
-    return compile_with(private_copy(model), backend)
-
-
-def _compare(
-    run: TrainingRun, unplanned: Step, planned: Step, steps: int
-) -> tuple[list[str], int]:
-    """Return what differs, each named once with its first step, and how much was compared."""
-    expected = run.results(unplanned, steps)
-    actual = run.results(planned, steps)
-    found: dict[str, str] = {}
-    for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
-        for name, difference in _differences(left, right):
-            found.setdefault(name, f"{name} differs in step {index + 1}: {difference}")
-    return list(found.values()), len(expected[0].tensors)
-
-
-def _differences(left: StepResult, right: StepResult) -> Iterator[tuple[str, str]]:
-    for name, expected in left.tensors.items():
-        difference = _difference(expected, right.tensors[name])
-        if difference is not None:
-            yield name, difference
-
-
-def _difference(
-    expected: torch.Tensor | None, actual: torch.Tensor | None
-) -> str | None:
-    """Say how two tensors differ, or None where they are the same bits."""
-    if expected is None or actual is None:
-        same = expected is actual
-        return None if same else f"{_there(expected)} unplanned, {_there(actual)} planned"
-    if expected.stride() != actual.stride():
-        return f"strides {tuple(actual.stride())}, expected {tuple(expected.stride())}"
-    if torch.equal(_bits(expected), _bits(actual)):
-        return None
-    largest = (expected.double() - actual.double()).abs().max().item()
-    return f"by up to {largest:.3g}"
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(-1).view(torch.uint8)
-
-
-def _there(tensor: torch.Tensor | None) -> str:
-    return "no gradient" if tensor is None else "a gradient"
+    compiled: Step = compile_with(private_copy(model), backend)
+    return compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +136,8 @@ class _Measuring:
 
     def _storage_peak(self, compiled: Step) -> int:
         self._prepare(compiled)
-        with StorageMeter() as meter:
+        meter = StorageMeter()
+        with meter:
             self.run.step(compiled)
         return self.graph.resident_bytes + meter.peak_bytes
 

@@ -69,7 +69,8 @@ def state_bytes(device: torch.device) -> int:
     return 0 if device.type == "cuda" else torch.get_rng_state().nbytes
 
 
-_LIBRARY = torch.library.Library("encamp", "DEF")
+# PyTorch leaves its Library untyped; the calls are those of its documentation.
+_LIBRARY: Any = torch.library.Library("encamp", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define("random_state(Device device) -> Tensor")
 _LIBRARY.impl("random_state", _current_state, "BackendSelect")
 

@@ -26,17 +26,14 @@ def reason_against(node: fx.Node) -> Reason | None:
         return Reason.UNKNOWN_OP
     if target.namespace in _COLLECTIVES:
         return Reason.COLLECTIVE
-    if target.namespace not in _PURE_NAMESPACES:
-        return Reason.UNKNOWN_OP
-    if torch.Tag.data_dependent_output in target.tags:
-        return Reason.HOST_SYNC
-    if torch.Tag.dynamic_output_shape in target.tags:
-        return Reason.DATA_DEPENDENT
-    if target._schema.is_mutable:  # noqa: SLF001 -- the only place it stands
-        return Reason.IN_PLACE
-    if draws_random(node) and _has_generator(node):
-        return Reason.RANDOM
-    return None
+    against = {
+        Reason.UNKNOWN_OP: target.namespace not in _PURE_NAMESPACES,
+        Reason.HOST_SYNC: torch.Tag.data_dependent_output in target.tags,
+        Reason.DATA_DEPENDENT: torch.Tag.dynamic_output_shape in target.tags,
+        Reason.IN_PLACE: target._schema.is_mutable,  # noqa: SLF001 -- stands only here
+        Reason.RANDOM: draws_random(node) and _has_generator(node),
+    }
+    return next((reason for reason, holds in against.items() if holds), None)
 
 
 def draws_random(node: fx.Node) -> bool:

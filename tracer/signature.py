@@ -12,11 +12,17 @@ from typing import Any
 import torch
 from torch import fx
 from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves
 
 from .joint import tensors_of
 
 _STRUCTURAL = {
-    "IntType", "FloatType", "BoolType", "StringType", "NumberType", "TensorType",
+    "IntType",
+    "FloatType",
+    "BoolType",
+    "StringType",
+    "NumberType",
+    "TensorType",
 }
 
 
@@ -80,9 +86,7 @@ def _leaf_kind(formal_type: Any) -> str:  # noqa: ANN401 -- a type of TorchScrip
 
 
 def _has_node(value: object) -> bool:
-    found: list[fx.Node] = []
-    fx.map_arg(value, found.append)  # type: ignore[arg-type]
-    return bool(found)
+    return any(isinstance(leaf, fx.Node) for leaf in tree_leaves(value))
 
 
 def _is_count(node: fx.Node, value: object) -> bool:

@@ -58,7 +58,11 @@ def trace(
     """
     require_compiler(compiler)
     joint = capture(model, args, kwargs)
-    source = cost_source(costs, device=step_device(joint)) if isinstance(costs, str) else costs
+    source = (
+        cost_source(costs, device=step_device(joint))
+        if isinstance(costs, str)
+        else costs
+    )
     return lower(
         joint,
         source,
@@ -116,7 +120,7 @@ def made_by(factory: Factory) -> tuple[Step, Sequence[Any], Mapping[str, Any]]:
 
 
 def step_device(joint: JointStep) -> torch.device:
-    """Return the device of the step: that of its first non-host tensor, else the CPU."""
+    """Return the step's accelerator, or the CPU where everything is on the host."""
     devices = {
         node.meta["val"].device
         for node in joint.primals
