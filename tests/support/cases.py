@@ -1,4 +1,3 @@
-# ruff: noqa: D102, D107 - what a model does stands in its class
 """Training steps that went wrong for users of activation checkpointing.
 
 Each class is the model of one public report, small enough for a CPU, and each factory

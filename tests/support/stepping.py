@@ -72,7 +72,7 @@ def random_schedule(graph: CostGraph, seed: int, depth: int = 4) -> list[int]:
             maker = graph.producer[value]
             if maker is None or not graph.ops[maker].recompute.allowed:
                 continue
-            if level < depth and chance.random() < 0.5:
+            if level < depth and chance.random() < 0.4:
                 rerun(maker, level + 1)
                 steps.append(maker)
 
