@@ -69,36 +69,45 @@ def _first_backward(lowered: Lowered, steps: Sequence[int]) -> int:
 
 def _saved(lowered: Lowered, after: Sequence[int]) -> Saved:
     """Walk the backward's steps and collect what they take from the forward."""
-    joint = lowered.joint
-    here: set[fx.Node] = set(joint.tangents)
-    states_here: set[int] = set()
-    nodes: dict[fx.Node, None] = {}
-    states: dict[int, None] = {}
+    demand = _Demand(lowered, here=set(lowered.joint.tangents))
+    for op in after:
+        demand.run(lowered.calls[op])
+    for node in nodes_of(lowered.joint.backward_outputs):
+        demand.need(node)
+    ordered = sorted(demand.nodes, key=lambda n: bool(n.meta.get(_UNCHECKED)))
+    return Saved(tuple(ordered), tuple(demand.states))
 
-    def need(node: fx.Node) -> None:
-        if node in here or node in nodes or node.op == "get_attr":
+
+@dataclass(slots=True)
+class _Demand:
+    """What the backward needs and does not make itself before it needs it."""
+
+    lowered: Lowered
+    here: set[fx.Node]
+    states_here: set[int | None] = field(default_factory=lambda: {None})
+    nodes: dict[fx.Node, None] = field(default_factory=dict)
+    states: dict[int, None] = field(default_factory=dict)
+
+    def run(self, call: Call) -> None:
+        """Count what one call reads, then what it makes."""
+        if call.kind is CallKind.TAKE_STATE:
+            self.states_here.add(call.state)
+        elif call.kind is CallKind.OPERATOR:
+            if call.state not in self.states_here:
+                self.states[_state(call)] = None
+            for source in call.node.all_input_nodes:
+                self.need(source)
+            self.here.update(_made_by(call.node))
+
+    def need(self, node: fx.Node) -> None:
+        """Count a node, or what its view is of."""
+        if node in self.here or node in self.nodes or node.op == "get_attr":
             return
-        if node in lowered.owners:
-            nodes[node] = None
+        if node in self.lowered.owners:
+            self.nodes[node] = None
             return
         for source in node.all_input_nodes:
-            need(source)
-
-    for op in after:
-        call = lowered.calls[op]
-        if call.kind is CallKind.TAKE_STATE:
-            states_here.add(_state(call))
-        if call.kind is not CallKind.OPERATOR:
-            continue
-        if call.state is not None and call.state not in states_here:
-            states[call.state] = None
-        for source in call.node.all_input_nodes:
-            need(source)
-        here.update(_made_by(call.node))
-    for node in nodes_of(joint.backward_outputs):
-        need(node)
-    ordered = sorted(nodes, key=lambda n: bool(n.meta.get(_UNCHECKED)))
-    return Saved(tuple(ordered), tuple(states))
+            self.need(source)
 
 
 def _made_by(node: fx.Node) -> list[fx.Node]:
