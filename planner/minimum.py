@@ -67,17 +67,15 @@ def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
     problem = cuts.problem
     best = unplanned(problem)
     top, low = int(peak(problem, best)), floor.least_bytes
-    goal = low
-    while top > floor.least_bytes and not progress.clock.over:
+    while top - low > max(1, top // _RESOLUTION) and not progress.clock.over:
+        goal = (low + top) // 2
         found = _reach(cuts, progress, best, floor, goal)
         if found is None:
             low = goal
         else:
             best, top = found, int(peak(problem, found))
-        if top - low <= max(1, top // _RESOLUTION):
-            break
-        goal = (low + top) // 2
-    return best
+    found = _reach(cuts, progress, best, floor, low) if top > low else None
+    return best if found is None else found
 
 
 def _reach(
@@ -97,9 +95,9 @@ def _squeezable(cuts: Cuts, best: IntArray, floor: Floor) -> Iterator[IntArray]:
     """Yield schedules to repair: the best so far, and some that hold little."""
     problem = cuts.problem
     yield best
-    yield unplanned(problem)
     late = min(max(floor.op, problem.num_forward), problem.num_ops - 1)
     cut = cuts.at(late, Order.GIVEN)
     _, choice = cut.least_bytes()
     yield from_held(problem, choice.held | cut.at.fixed)
+    yield unplanned(problem)
     yield from_held(problem, np.zeros_like(choice.held))

@@ -1,45 +1,20 @@
-"""The priced cut alone, on the chain of `graphs.chain` and on a knapsack."""
+"""The priced cut alone, on the chain of `graphs` and on a knapsack."""
 
 import numpy as np
 import pytest
 
-from encamp.graph import CostGraph, Kind, Op, Phase, Value
+from encamp.graph import CostGraph
 from encamp.plan import Order
 from encamp.planner.bounds import Cuts, best_bound, bound, moments
 from encamp.planner.cut import Cut, Price, _floor_product, moment
 from encamp.planner.reduce import reduce
 from graphs import chain
+from steps import knapsack
 
 
 def cut_at(graph: CostGraph, op: int, order: Order = Order.FREE) -> Cut:
     problem = reduce(graph)
     return Cut(problem, moment(problem, op, order))
-
-
-def knapsack() -> CostGraph:
-    """Return three activations of 1 byte and 10 ns, each read once in the backward.
-
-    ```
-     0: a(1)  1: b(1)  2: c(1)   3 backward: d(0, output) reads a b c one by one
-    ```
-    Ops 3, 4 and 5 read one activation each; op 3 runs first.
-    """
-    values = (*(Value(i, 1, Kind.ACTIVATION) for i in range(3)),)
-    values += tuple(Value(i, 0, Kind.GRADIENT) for i in range(3, 6))
-    ops = tuple(Op(i, f"f{i}", "t", Phase.FORWARD, (), (i,), 10) for i in range(3))
-    ops += tuple(
-        Op(
-            3 + i,
-            f"b{i}",
-            "t",
-            Phase.BACKWARD,
-            (i, *([2 + i] if i else [])),
-            (3 + i,),
-            1,
-        )
-        for i in range(3)
-    )
-    return CostGraph("knapsack", values, ops, (5,))
 
 
 class TestMoment:
