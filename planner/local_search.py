@@ -17,10 +17,10 @@ from .jit import IntArray, RandomState, below, compiled, uniform
 from .problem import Problem
 from .repair import (
     FITS,
-    NEVER,
     Taste,
     chain_of,
     drop_value,
+    is_idle,
     repair,
     scratch,
     uses_around,
@@ -43,29 +43,30 @@ class Walk(NamedTuple):
     best: IntArray
 
 
+class Leg(NamedTuple):
+    """The moves from `first` to before `pause`, of a search that has `total`."""
+
+    first: int
+    pause: int
+    total: int
+    target: int
+    """A duration that ends the search."""
+
+
 @compiled
 def walk(
-    problem: Problem,
-    start: Walk,
-    budget: int,
-    moves: tuple[int, int, int],
-    target: int,
-    random: RandomState,
+    problem: Problem, start: Walk, budget: int, leg: Leg, random: RandomState
 ) -> Walk:
-    """Go on with a search within `budget` and return where it stands then.
-
-    `moves` are the first move, the one to pause before, and how many the whole
-    search has, over which the deviation shrinks. A duration of `target` ends it.
-    """
+    """Go on with a search within `budget` and return where it stands then."""
     floor = 0
     for op in range(problem.num_ops):
         floor += problem.durations[op]
     current, best = start
     length, shortest = duration(problem, current), duration(problem, best)
-    for move in range(moves[0], moves[1]):
-        if shortest <= target:
+    for move in range(leg.first, leg.pause):
+        if shortest <= leg.target:
             break
-        slack = int(_DEVIATION * (shortest - floor) * (1 - move / moves[2]))
+        slack = int(_DEVIATION * (shortest - floor) * (1 - move / leg.total))
         limit = length + slack + int(_DETOUR * (length - floor)) + 1
         noise = _NOISE if uniform(random) < 0.7 else 0.0
         taste = Taste(0.0, noise, limit, _MAX_DROPS)
@@ -116,14 +117,13 @@ def _drop_any(problem: Problem, steps: IntArray, random: RandomState) -> IntArra
     chosen = -1
     seen = 0
     for value in range(problem.num_values):
-        idle = 0 <= uses.born[value] < here and uses.last[value] < here
-        if idle and uses.next[value] != NEVER:
+        if is_idle(uses, value, here):
             seen += 1
             if below(random, seen) == 0:
                 chosen = value
     if chosen < 0:
         return steps
-    space = scratch(problem)
+    space = scratch(problem, random)
     count = chain_of(problem, uses, chosen, space)
     if count == 0:
         return steps

@@ -49,7 +49,7 @@ def floor_of(cuts: Cuts, progress: Progress) -> Floor:
     every = problem.num_ops <= _EVERY_OP
     ops = range(problem.num_ops) if every else moments(problem)
     for op in dict.fromkeys([*moments(problem), *ops]):
-        if progress.clock.over:
+        if progress.clock.is_over():
             break
         least, _ = cuts.at(op).least_bytes()
         if least > best.least_bytes:
@@ -67,7 +67,7 @@ def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
     problem = cuts.problem
     best = unplanned(problem)
     top, low = int(peak(problem, best)), floor.least_bytes
-    while top - low > max(1, top // _RESOLUTION) and not progress.clock.over:
+    while top - low > max(1, top // _RESOLUTION) and not progress.clock.is_over():
         goal = (low + top) // 2
         found = _reach(cuts, progress, best, floor, goal)
         if found is None:
@@ -86,7 +86,7 @@ def _reach(
             found = repair_within(progress, steps, goal, taste)
             if found is not None:
                 return found
-            if progress.clock.over:
+            if progress.clock.is_over():
                 return None
     return None
 

@@ -41,8 +41,7 @@ class Clock:
         """Return the seconds left, a day where there is no limit."""
         return 86_400.0 if self.limit_s is None else self.limit_s - self.seconds
 
-    @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Return whether the limit has been reached."""
         return self.left <= 0
 
@@ -125,7 +124,7 @@ class Progress:
     def done(self) -> bool:
         """Return whether the gap is closed, or the time is over."""
         closed = self.duration_ns is not None and self.duration_ns <= self.target_ns
-        return closed or self.clock.over
+        return closed or self.clock.is_over()
 
     def _report(self) -> None:
         if self.listener is not None and self.stages:

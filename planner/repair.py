@@ -108,19 +108,29 @@ def _use(following: IntArray, remade: IntArray, value: int, step: int) -> None:
 
 
 class Scratch(NamedTuple):
-    """Work space that one search reuses: a mark per op, and a stack of ops."""
+    """What one search reuses: a mark per op, a stack of ops, its random stream."""
 
     marks: IntArray
     chain: IntArray
+    random: RandomState
 
 
 @compiled
-def scratch(problem: Problem) -> Scratch:
+def scratch(problem: Problem, random: RandomState) -> Scratch:
     """Return fresh work space for `chain_of`."""
-    return Scratch(
-        np.full(problem.num_ops + 1, -1, dtype=np.int64),
-        np.empty(problem.num_ops, dtype=np.int64),
-    )
+    marks = np.full(problem.num_ops + 1, -1, dtype=np.int64)
+    return Scratch(marks, np.empty(problem.num_ops, dtype=np.int64), random)
+
+
+class Excess(NamedTuple):
+    """The step to relieve, and by how much."""
+
+    step: int
+    bytes: int
+    over: IntArray
+    """For each step how many steps before it are over the budget."""
+    allowance: int
+    """Nanoseconds that a drop must add less than."""
 
 
 @compiled
@@ -187,30 +197,21 @@ def repair(
     An unfinished repair goes on where it stopped when called again. One drop is
     linear in the schedule and in the chains of the values live at its worst step.
     """
-    space = scratch(problem)
+    space = scratch(problem, random)
     for _ in range(taste.max_drops):
         held = memory(problem, steps)
         worst = worst_step(held)
         if held[worst] <= budget:
             return steps, FITS
-        added = taste.duration_limit - duration(problem, steps)
         if len(steps) > _LONGEST * problem.num_ops:
             return steps, STUCK
-        uses = uses_around(problem, steps, worst)
         over = np.zeros(len(steps) + 1, dtype=np.int64)
         for step in range(len(steps)):
             over[step + 1] = over[step] + (1 if held[step] > budget else 0)
-        before, chain = _best_chain(
-            problem,
-            uses,
-            worst,
-            held[worst] - budget,
-            over,
-            taste,
-            added,
-            random,
-            space,
-        )
+        allowance = taste.duration_limit - duration(problem, steps)
+        excess = Excess(worst, held[worst] - budget, over, allowance)
+        uses = uses_around(problem, steps, worst)
+        before, chain = _best_chain(problem, uses, excess, taste, space)
         if len(chain) == 0:
             return steps, STUCK
         steps = drop_value(problem, steps, before, chain)
@@ -219,25 +220,14 @@ def repair(
 
 @compiled
 def _best_chain(
-    problem: Problem,
-    uses: Uses,
-    here: int,
-    excess: int,
-    over: IntArray,
-    taste: Taste,
-    allowance: int,
-    random: RandomState,
-    space: Scratch,
+    problem: Problem, uses: Uses, excess: Excess, taste: Taste, space: Scratch
 ) -> tuple[int, IntArray]:
-    """Return the chain with the best score for the excess at `here`, and its place."""
+    """Return the chain with the best score for the excess, and where it would run."""
     best_score = -1.0
     best_before = 0
     best = space.chain[:0].copy()
     for value in range(problem.num_values):
-        before = uses.next[value]
-        if not (0 <= uses.born[value] < here and uses.last[value] < here < before):
-            continue
-        if before == NEVER:
+        if not is_idle(uses, value, excess.step):
             continue
         count = chain_of(problem, uses, value, space)
         if count == 0:
@@ -245,15 +235,22 @@ def _best_chain(
         added = 0
         for position in range(count):
             added += problem.durations[space.chain[position]]
-        if added >= allowance:
+        if added >= excess.allowance:
             continue
-        score = min(problem.sizes[value], excess) / (added + 1.0)
+        score = min(problem.sizes[value], excess.bytes) / (added + 1.0)
         if taste.gap_weight > 0:
-            helped = max(1, over[before] - over[uses.last[value] + 1])
-            score *= helped**taste.gap_weight
+            gap = excess.over[uses.next[value]] - excess.over[uses.last[value] + 1]
+            score *= max(1, gap) ** taste.gap_weight
         if taste.noise > 0:
-            score *= np.exp(taste.noise * (uniform(random) - 0.5) * 3.5)
+            score *= np.exp(taste.noise * (uniform(space.random) - 0.5) * 3.5)
         if score > best_score:
-            best_score, best_before = score, before
+            best_score, best_before = score, uses.next[value]
             best = space.chain[:count].copy()
     return best_before, best
+
+
+@compiled
+def is_idle(uses: Uses, value: int, here: int) -> bool:
+    """Return whether a value lives across step `here` without being used there."""
+    across = 0 <= uses.born[value] < here < uses.next[value] != NEVER
+    return bool(across and uses.last[value] < here)

@@ -24,42 +24,57 @@ def boundary(problem: Problem, steps: IntArray) -> int:
 @compiled
 def memory(problem: Problem, steps: IntArray) -> IntArray:
     """Return the bytes held at each step, resident values and workspace included."""
-    num_steps = len(steps)
-    change = np.zeros(num_steps + 1, dtype=np.int64)
+    change = np.zeros(len(steps) + 1, dtype=np.int64)
     born = np.full(problem.num_values, -1, dtype=np.int64)
     dies = np.full(problem.num_values, -1, dtype=np.int64)
-    kept = np.zeros(problem.num_values, dtype=np.bool_)
-    turn = boundary(problem, steps)
     for value in range(problem.num_values):
         if problem.producers[value] < 0:
             born[value] = dies[value] = 0
-    for step in range(num_steps):
+    turn = boundary(problem, steps)
+    for step in range(len(steps)):
         if step == turn:
-            for value in range(problem.num_values):
-                if problem.is_output[value] and born[value] >= 0:
-                    kept[value] = True
-                    dies[value] = num_steps - 1
+            _keep_outputs(problem, born, dies, len(steps) - 1)
         op = steps[step]
         for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
             value = problem.reads[at]
             dies[value] = max(dies[value], step)
         for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
             value = problem.makes[at]
-            if born[value] >= 0:
-                change[born[value]] += problem.sizes[value]
-                change[dies[value] + 1] -= problem.sizes[value]
+            _hold(problem, change, born[value], dies[value], value)
             born[value] = dies[value] = step
+    if turn == len(steps):
+        _keep_outputs(problem, born, dies, len(steps) - 1)
     for value in range(problem.num_values):
-        if born[value] >= 0:
-            if problem.is_output[value] and not kept[value]:
-                dies[value] = num_steps - 1
-            change[born[value]] += problem.sizes[value]
-            change[dies[value] + 1] -= problem.sizes[value]
-    held = problem.resident_bytes
-    for step in range(num_steps):
-        held += change[step]
-        change[step] = held + problem.workspaces[steps[step]]
-    return change[:num_steps]
+        if problem.is_output[value] and problem.producers[value] >= problem.num_forward:
+            dies[value] = len(steps) - 1
+        _hold(problem, change, born[value], dies[value], value)
+    return _running_total(problem, steps, change)
+
+
+@compiled
+def _running_total(problem: Problem, steps: IntArray, change: IntArray) -> IntArray:
+    held = np.empty(len(steps), dtype=np.int64)
+    live = problem.resident_bytes
+    for step in range(len(steps)):
+        live += change[step]
+        held[step] = live + problem.workspaces[steps[step]]
+    return held
+
+
+@compiled
+def _keep_outputs(problem: Problem, born: IntArray, dies: IntArray, last: int) -> None:
+    """Keep to the last step the instances that are handed over at the turn."""
+    for value in range(problem.num_values):
+        if problem.is_output[value] and born[value] >= 0:
+            dies[value] = last
+
+
+@compiled
+def _hold(problem: Problem, change: IntArray, born: int, dies: int, value: int) -> None:
+    """Count an instance from its birth to its death, if there is one."""
+    if born >= 0:
+        change[born] += problem.sizes[value]
+        change[dies + 1] -= problem.sizes[value]
 
 
 @compiled

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-import ortools
+from importlib.metadata import version
 
 from encamp import __version__
 from encamp.check import check
@@ -52,7 +51,7 @@ def plan_of(
         certificate=Certificate(lower, proof.method, order),
         solver=SolverInfo(
             encamp=__version__,
-            ortools=ortools.__version__,
+            ortools=version("ortools"),
             seed=progress.options.seed,
             seconds=round(progress.clock.seconds, 3),
             stages=tuple(progress.stages),

@@ -95,9 +95,9 @@ def min_budget(
     steps = squeeze(cuts, under_way, floor)
     under_way.budget = int(peak(problem, steps))
     under_way.offer(steps)
-    if options.fill and not under_way.clock.over:
+    if options.fill and not under_way.clock.is_over():
         under_way.offer(stages.fill_within(under_way, steps))
-    if options.bound and not under_way.clock.over:
+    if options.bound and not under_way.clock.is_over():
         stages.prove_bound(cuts, under_way)
     assert under_way.best is not None  # noqa: S101 - the schedule just offered
     plan = plan_of(graph, under_way.best, under_way, budget_bytes=under_way.budget)
@@ -132,7 +132,7 @@ def _search(problem: Problem, progress: Progress) -> Bound | None:
     if options.bound and not progress.done:
         stages.prove_given(cuts, progress)
     first = found.op if found is not None else problem.num_forward
-    if options.integer_program and not (progress.closed or progress.clock.over):
+    if options.integer_program and not (progress.closed or progress.clock.is_over()):
         stages.solve_programs(progress, min(first, problem.num_ops - 1))
     if options.local_search and not progress.done:
         stages.search_locally(progress)
@@ -154,7 +154,7 @@ def _refusal(
     budget_bytes: int,
     reserve_bytes: int,
 ) -> Exception:
-    if infeasible is None and progress.clock.over:
+    if infeasible is None and progress.clock.is_over():
         msg = (
             f"no plan of {graph.name!r} within {format_bytes(progress.budget)} was"
             f" found in {progress.clock.seconds:.0f} s; give it more time or memory"
@@ -187,21 +187,19 @@ def _explanation(
     budget = format_bytes(budget_bytes)
     if reserve_bytes:
         budget += f" less {format_bytes(reserve_bytes)} in reserve"
-    proved = bound > budget_bytes - reserve_bytes
-    lines = [
-        f"no schedule of {graph.name!r} fits {budget}"
-        if proved
-        else f"no schedule of {graph.name!r} within {budget} was found",
-        f"the smallest feasible budget found is {smallest.budget_bytes + reserve_bytes}"
-        f" bytes, {format_bytes(smallest.budget_bytes + reserve_bytes)}; proven: none"
-        f" fits less than {format_bytes(bound + reserve_bytes)}"
-        f" (at {where(smallest.bound_site)})",
-        f"its peak is at {where(smallest.site)}, where the largest values are "
-        + "; ".join(smallest.site.values),
-        f"{format_bytes(graph.resident_bytes)} of it are held for the whole step",
-        "raise the budget, or make the step smaller (its batch, its sequence)",
-    ]
-    return "\n  ".join(lines)
+    verdict = "fits" if bound > budget_bytes - reserve_bytes else "was found within"
+    needed = smallest.budget_bytes + reserve_bytes
+    lines = (
+        f"no schedule of {graph.name!r} {verdict} {budget};",
+        f"the smallest feasible budget found is {needed} bytes,",
+        f"{format_bytes(needed)}; proven: none fits less than",
+        f"{format_bytes(bound + reserve_bytes)} (at {where(smallest.bound_site)}).",
+        f"Its peak is at {where(smallest.site)},",
+        f"where the largest values are {'; '.join(smallest.site.values)},",
+        f"beside {format_bytes(graph.resident_bytes)} held for the whole step.",
+        "Raise the budget, or make the step smaller (its batch, its sequence).",
+    )
+    return " ".join(lines)
 
 
 def _floor_site(graph: CostGraph, floor: Floor) -> PeakSite:

@@ -11,7 +11,7 @@ from encamp.plan import Order
 from .bounds import Bound, Cuts, best_bound, bound, moments, outputs_floor
 from .fill import attempt, attempts, recomputations
 from .jit import IntArray
-from .local_search import Walk, walk
+from .local_search import Leg, Walk, walk
 from .program import Answer, Program, expand
 from .progress import Progress
 from .repair import FITS, STUCK, Taste, repair
@@ -64,7 +64,7 @@ def prove_given(cuts: Cuts, progress: Progress) -> int | None:
 
 def _until_over(progress: Progress, ops: Iterable[int]) -> Iterable[int]:
     for op in ops:
-        if progress.clock.over:
+        if progress.clock.is_over():
             return
         yield op
 
@@ -107,7 +107,7 @@ def repair_within(
         steps, ended = repair(progress.problem, steps, budget, taste, progress.random)
         if ended == FITS:
             return steps
-        if ended == STUCK or progress.clock.over:
+        if ended == STUCK or progress.clock.is_over():
             break
     return None
 
@@ -115,14 +115,14 @@ def repair_within(
 def fill_within(progress: Progress, steps: IntArray) -> IntArray:
     """Fill until nothing more can go, or the time is over."""
     problem, before = progress.problem, len(steps) + 1
-    while len(steps) < before and not progress.clock.over:
+    while len(steps) < before and not progress.clock.is_over():
         before = len(steps)
         stays = np.ones(len(steps), dtype=np.bool_)
         order = attempts(problem, steps, 0.0, progress.random)
         for first in range(0, len(order), _ATTEMPTS_AT_ONCE):
             chosen = order[first : first + _ATTEMPTS_AT_ONCE]
             attempt(problem, steps, progress.budget, chosen, stays)
-            if progress.clock.over:
+            if progress.clock.is_over():
                 break
         steps = drop_dead(problem, select(steps, stays))
     return steps
@@ -140,9 +140,9 @@ def search_locally(progress: Progress) -> None:
     for first in range(0, moves, _MOVES_AT_ONCE):
         if progress.done:
             break
-        part = (first, min(moves, first + _MOVES_AT_ONCE), moves)
-        target = progress.target_ns
-        at = walk(problem, at, progress.budget, part, target, progress.random)
+        pause = min(moves, first + _MOVES_AT_ONCE)
+        leg = Leg(first, pause, moves, progress.target_ns)
+        at = walk(problem, at, progress.budget, leg, progress.random)
         progress.offer(at.best)
     if progress.options.fill:
         progress.offer(fill_within(progress, at.best))

@@ -13,6 +13,7 @@ from steps import knapsack
 
 
 def cut_at(graph: CostGraph, op: int, order: Order = Order.FREE) -> Cut:
+    """Return the cut at the first run of an op."""
     problem = reduce(graph)
     return Cut(problem, moment(problem, op, order))
 
@@ -53,7 +54,7 @@ class TestChoices:
 
     @pytest.mark.parametrize(("price", "again"), [(9, False), (11, True)])
     def test_a_price_decides(self, price, again):
-        """a is 10 bytes and 100 ns: made again where a byte costs over 10 ns."""
+        """Value a is 10 bytes and 100 ns: made again where a byte costs over 10 ns."""
         cut = cut_at(chain(), 3)
         _, choice = cut.priced(Price.of(price * cut.unit, 1))
 

@@ -12,6 +12,7 @@ SOLVE = {"work": 1.0, "seconds": 10.0}
 
 
 def answer(graph, ops, budget, below=None):
+    """Return what the program of a graph at some ops answers."""
     return Program(reduce(graph), ops, budget).solve(below_ns=below, **SOLVE)
 
 

@@ -23,6 +23,7 @@ RANDOM = random_state(0)
 
 
 def repaired(budget: int, **taste):
+    """Return the unplanned chain repaired, and how that ended."""
     problem = reduce(chain())
     steps, ended = repair(
         problem, unplanned(problem), budget, Taste(**taste), random_state(0)

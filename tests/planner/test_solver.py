@@ -144,9 +144,9 @@ class TestRuns:
 
     def test_stop_at_the_limit(self):
         """A clock is over once its limit has passed, and never without one."""
-        assert Clock(0.0).over
-        assert not Clock(None).over
-        assert not Clock(3600.0, started=time.monotonic()).over
+        assert Clock(0.0).is_over()
+        assert not Clock(None).is_over()
+        assert not Clock(3600.0, started=time.monotonic()).is_over()
 
 
 class TestMinBudget:
