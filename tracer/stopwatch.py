@@ -96,7 +96,7 @@ class Rotation:
 def measure_call(
     call: OpCall, device: torch.device, meter: Meter, effort: Effort
 ) -> Sample:
-    """Measure the call's median duration, its spread and its workspace.
+    """Measure the call's duration (the median), its spread and its workspace.
 
     Runs under `isolated`. Whatever the operator raises passes through.
     """
@@ -104,10 +104,10 @@ def measure_call(
     args, kwargs = operands
     call.target(*args, **kwargs)  # kernels load, libraries pick their algorithms
     _synchronise(device)
-    started = time.perf_counter_ns()
+    started = _now()
     made = call.target(*args, **kwargs)
     _synchronise(device)
-    rough_ns = time.perf_counter_ns() - started
+    rough_ns = _now() - started
     bytes_per_run = _storage_bytes(operands) + fresh_bytes(made, operands)
     del made
     workspace = _workspace(call, operands, meter, 1 if rough_ns > 10**8 else 3)
@@ -123,7 +123,8 @@ def measure_call(
 
 
 def _sample(durations: list[int], calm: bool, workspace: int) -> Sample:  # noqa: FBT001
-    duration = round(statistics.median(durations))
+    """Return the median of calm runs; of disturbed ones the least, nearest to calm."""
+    duration = round(statistics.median(durations)) if calm else min(durations)
     # Losing the processor once hardly shows in a run of a tenth of a second.
     return Sample(
         OpCost(duration, workspace, _spread(durations)), calm or duration > 10**8
@@ -178,22 +179,26 @@ def _time_by_clock(rotation: Rotation, effort: Effort) -> tuple[list[int], bool]
 
     A run is disturbed when the system took a processor from this process meanwhile:
     threads that wait for one another then wait for another process, and a call of
-    0.1 ms was seen to take 40. Where every run was disturbed, all are returned.
+    0.1 ms was seen to take 40. Where every run was disturbed, those are returned.
     """
     calm: list[int] = []
     disturbed: list[int] = []
-    begun = time.perf_counter_ns()
+    begun = _now()
     elapsed = 0
     while not effort.is_spent(len(calm), len(calm) + len(disturbed), elapsed):
         rotation.advance()
         switches = _lost_processors()
-        started = time.perf_counter_ns()
+        started = _now()
         rotation.run()
-        ended = time.perf_counter_ns()
+        ended = _now()
         kept = calm if _lost_processors() == switches else disturbed
         kept.append(ended - started)
         elapsed = ended - begun
     return calm or disturbed, bool(calm)
+
+
+def _now() -> int:
+    return time.perf_counter_ns()
 
 
 def _lost_processors() -> int:

@@ -1,14 +1,17 @@
 """Which operators can be measured, on what operands, and their workspaces."""
 
-# ruff: noqa: FBT003, SLF001 -- operators have such arguments and names
+import itertools
 
 import pytest
 import torch
 
 from encamp.errors import CostError
+from encamp.tracer import stopwatch
+from encamp.tracer.calls import OpCost
+from encamp.tracer.meter import best_meter
 from encamp.tracer.operands import duplicate, materialise
 from encamp.tracer.profile import MeasuredCosts
-from encamp.tracer.stopwatch import Effort, fresh_bytes
+from encamp.tracer.stopwatch import Effort, Sample, fresh_bytes, measure_call
 from fakes import call, fake, indices
 
 aten = torch.ops.aten
@@ -209,3 +212,53 @@ def test_fresh_outputs_are_what_no_operand_owns():
 
     assert fresh_bytes(result, [x]) == 12
     assert fresh_bytes(result, [x], block=512) == 512
+
+
+class TestDisturbedRuns:
+    """What is made of runs during which the system took a processor away."""
+
+    DURATIONS = (40, 10, 20, 30, 10)
+
+    @pytest.fixture
+    def measured(self, monkeypatch):
+        """Measure a call whose runs take DURATIONS, the given ones disturbed."""
+
+        def measure(disturbed):
+            losses = itertools.accumulate(
+                int(run in disturbed) for run in range(len(self.DURATIONS))
+            )
+            switches = [0, *losses]
+            seen = [n for pair in itertools.pairwise(switches) for n in pair]
+            starts = list(itertools.accumulate(self.DURATIONS, initial=0))
+            clock = [n for pair in itertools.pairwise(starts) for n in pair]
+            times = iter([0, 0, 0, *clock])  # two for the rough run, one to begin
+            lost = iter(seen)
+            monkeypatch.setattr(stopwatch, "_now", lambda: next(times))
+            monkeypatch.setattr(stopwatch, "_lost_processors", lambda: next(lost))
+            effort = Effort(min_runs=5, max_runs=5, enough_ns=1, limit_ns=110)
+            return measure_call(
+                call(aten.relu.default, fake(4)),
+                torch.device("cpu"),
+                best_meter("cpu"),
+                effort,
+            )
+
+        return measure
+
+    def test_calm_runs_give_the_median(self, measured):
+        """Of 40, 10, 20, 30 and 10 that is 20, the quartiles 10 and 30."""
+        assert measured(()) == Sample(OpCost(20, 0, 20), settled=True)
+
+    def test_disturbed_runs_are_left_out(self, measured):
+        """Without the first, 10, 20, 30 and 10 remain: 15."""
+        sample = measured((0,))
+
+        assert sample.cost.duration_ns == 15
+        assert sample.settled
+
+    def test_where_all_are_disturbed_the_least_is_nearest(self, measured):
+        """10 it is, and not to be kept."""
+        sample = measured(range(5))
+
+        assert sample.cost.duration_ns == 10
+        assert not sample.settled
