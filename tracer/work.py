@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ from encamp.errors import CostError
 from .call_text import concrete, describe
 from .calls import OpCall
 from .operands import named_operands
+from .randomness import random_state
 
 _INDEXED_READS = {
     "aten::embedding", "aten::gather", "aten::index", "aten::_unsafe_index",
@@ -64,11 +66,8 @@ def _is_tensor(value: object) -> bool:
 
 
 def _fake_result(call: OpCall) -> Any:  # noqa: ANN401 -- whatever it returns
-    leaves = tree_leaves((call.args, call.kwargs))
-    modes = [leaf.fake_mode for leaf in leaves if isinstance(leaf, FakeTensor)]
-    mode = modes[0] if modes else FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with _disable_current_modes(), torch.no_grad(), mode:
+        with _disable_current_modes(), torch.no_grad(), _mode_of(call):
             return call.target(*call.args, **call.kwargs)
     except Exception as error:
         msg = (
@@ -78,6 +77,18 @@ def _fake_result(call: OpCall) -> Any:  # noqa: ANN401 -- whatever it returns
             " costs='measured'"
         )
         raise CostError(msg) from error
+
+
+def _mode_of(call: OpCall) -> AbstractContextManager[Any]:
+    """Return the fake mode of the operands; none for what takes the random state.
+
+    Taking it is a plain function of a device, which knows no fake tensors.
+    """
+    if call.target is random_state:
+        return nullcontext()
+    leaves = tree_leaves((call.args, call.kwargs))
+    modes = [leaf.fake_mode for leaf in leaves if isinstance(leaf, FakeTensor)]
+    return modes[0] if modes else FakeTensorMode(allow_non_fake_inputs=True)
 
 
 def _bytes(tensor: torch.Tensor) -> int:
