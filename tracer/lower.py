@@ -74,7 +74,8 @@ def lower(
     lowering = _Lowering(joint)
     drafts = lowering.run()
     priced = _priced([draft.call for draft in drafts], costs, progress)
-    ops = tuple(_costed(d, cost) for d, cost in zip(drafts, priced, strict=True))
+    pairs = zip(drafts, priced, strict=True)
+    ops = tuple(_costed(draft, cost, lowering.table) for draft, cost in pairs)
     graph = CostGraph(
         name=name,
         values=tuple(lowering.table.values),
@@ -111,14 +112,21 @@ def _fake(node: fx.Node) -> fx.Node:
     return node.meta.get("val", node)  # type: ignore[no-any-return]
 
 
-def _costed(draft: Draft, cost: OpCost) -> Op:
-    """Put a call's cost on its op; a redraw also holds the stream's own state."""
-    redraws = draft.call.kind is CallKind.OPERATOR and draft.call.state is not None
-    beside = state_bytes(random_device(draft.call.node)) if redraws else 0
+def _costed(draft: Draft, cost: OpCost, table: ValueTable) -> Op:
+    """Put a call's cost on its op.
+
+    Before a redraw the stream's own state is read: a tensor for a moment, which
+    counts where the outputs made afterwards are smaller.
+    """
+    workspace = cost.workspace_bytes
+    if draft.call.kind is CallKind.OPERATOR and draft.call.state is not None:
+        made = sum(table.values[value].bytes for value in draft.op.outputs)
+        read = state_bytes(random_device(draft.call.node))
+        workspace = max(workspace, read - made)
     return replace(
         draft.op,
         duration_ns=cost.duration_ns,
-        workspace_bytes=cost.workspace_bytes + beside,
+        workspace_bytes=workspace,
         spread_ns=cost.spread_ns,
     )
 

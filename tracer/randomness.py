@@ -48,13 +48,17 @@ def redraw(
     *args: Any,  # noqa: ANN401 -- passed through
     **kwargs: Any,  # noqa: ANN401 -- passed through
 ) -> Any:  # noqa: ANN401 -- whatever `op` returns
-    """Run a random op from a state taken earlier; the stream stays where it is."""
-    now = _current_state(device)
+    """Run a random op from a state taken earlier; the stream stays where it is.
+
+    The stream's own state waits outside of tensor memory, so that a redraw takes no
+    more of it than a first draw.
+    """
+    now = bytearray(_current_state(device).numpy())
     _set_state(state, device)
     try:
         return op(*args, **kwargs)
     finally:
-        _set_state(now, device)
+        _set_state(torch.frombuffer(now, dtype=torch.uint8), device)
 
 
 def _current_state(device: torch.device) -> torch.Tensor:

@@ -67,6 +67,12 @@ def by_name(graph, name):
     return next(op for op in graph.ops if op.name == name)
 
 
+def draws_of(graph):
+    """Return the ops that draw with a random state."""
+    states = {op.outputs[0] for op in ops_of(graph, STATE_TARGET)}
+    return [op for op in graph.ops if states & set(op.inputs)]
+
+
 def sizes(graph, values):
     """Return the bytes of values."""
     return [graph.values[value].bytes for value in values]
@@ -232,7 +238,7 @@ def test_batch_norm_moves_its_buffers_after_reading_them():
 def test_a_random_op_takes_its_state_before_it_draws():
     """The state is a value of its own; the draw reads it and may run again."""
     graph = lowered(*noisy_dropout()).graph
-    draws = [op for op in graph.ops if op.workspace_bytes]
+    draws = draws_of(graph)
     states = ops_of(graph, STATE_TARGET)
 
     assert len(draws) == len(states) == 8
@@ -241,14 +247,25 @@ def test_a_random_op_takes_its_state_before_it_draws():
         assert state.outputs[0] in draw.inputs
         assert state.recompute.reason is Reason.RANDOM
         assert draw.recompute.allowed
-        # A redraw puts the stream back, and holds it meanwhile.
-        assert draw.workspace_bytes == STATE_BYTES
+
+
+@pytest.mark.parametrize(("count", "read_beside"), [(64, 64 * 5), (2048, STATE_BYTES)])
+def test_a_small_draw_takes_the_memory_of_reading_the_stream(count, read_beside):
+    """Dropout of n floats makes 5 n bytes; a redraw reads the stream's state before."""
+
+    def step(weight):
+        return F.dropout(weight, 0.5).sum()
+
+    graph = lowered(step, (torch.ones(count, requires_grad=True),)).graph
+    (draw,) = draws_of(graph)
+
+    assert draw.workspace_bytes == STATE_BYTES - read_beside
 
 
 def test_draws_keep_their_order_in_the_stream():
     """Each state but the first is taken after the draw before it."""
     graph = lowered(*noisy_dropout()).graph
-    draws = [op for op in graph.ops if op.workspace_bytes]
+    draws = draws_of(graph)
     states = ops_of(graph, STATE_TARGET)
 
     assert not states[0].inputs
