@@ -32,7 +32,9 @@ def source_line(node: fx.Node) -> str | None:
 
 
 def where(node: fx.Node) -> str:
-    """Name an operation for a person: target, node, module and source line."""
+    """Name a node for a person: what it is, its module and its source line."""
+    if node.op == "placeholder":
+        return f"input {node.name} of the step"
     parts = [f"{node.target} ({node.name})"]
     if module := module_path(node):
         parts.append(f"in module {module}")
