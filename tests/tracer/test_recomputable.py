@@ -28,6 +28,11 @@ def call(target, *args, **kwargs):
     return graph.call_function(target, tuple(map(given, args)), kwargs)
 
 
+def label(parameter):
+    """Name a case; a function's own text would hold its address in memory."""
+    return "torch.sin" if parameter is torch.sin else str(parameter)
+
+
 @pytest.mark.parametrize(
     ("target", "args"),
     [
@@ -37,7 +42,7 @@ def call(target, *args, **kwargs):
         (torch.ops.prims.convert_element_type.default, ("x", torch.float64)),
         (aten._scaled_dot_product_flash_attention_for_cpu.default, ("q", "k", "v")),
     ],
-    ids=str,
+    ids=label,
 )
 def test_functions_of_their_arguments_may_run_again(target, args):
     """PyTorch's own functional operators, random ones with their state, are free."""
@@ -58,7 +63,7 @@ def test_functions_of_their_arguments_may_run_again(target, args):
         (torch.ops.quantized.relu6.default, ("a",), Reason.UNKNOWN_OP),
         (torch.sin, ("a",), Reason.UNKNOWN_OP),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_others_are_pinned_with_the_reason(target, args, reason):
     """Writes, collectives, syncs, data-dependent and foreign operators run once."""
@@ -85,7 +90,7 @@ def test_a_draw_from_a_generator_of_its_own_is_pinned():
         (aten._scaled_dot_product_flash_attention_for_cpu.default,
          ("q", "k", "v", 0.1), True),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_what_draws_from_the_stream_is_known(target, args, draws):
     """Attention carries the random tag always, but draws only with dropout."""
