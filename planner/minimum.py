@@ -11,6 +11,7 @@ from encamp.plan import Order
 
 from .bounds import Cuts, moments, outputs_floor
 from .jit import IntArray
+from .last_run import last_run_bound
 from .progress import Progress
 from .repair import Taste
 from .replay_fast import peak
@@ -24,6 +25,7 @@ _TASTES = (
     Taste(gap_weight=0.5, noise=0.7),
     Taste(noise=0.7),
 )
+_DROPS_PER_OP = 1
 _RESOLUTION = 1000
 """The search for a smaller budget ends at steps of one in so many."""
 
@@ -41,7 +43,7 @@ def floor_of(cuts: Cuts, progress: Progress) -> Floor:
     """Return the best proven lower bound on the peak of any schedule.
 
     The last step holds all outputs; the first run of each op holds at least what its
-    cut cannot avoid when recomputing costs nothing.
+    cut cannot avoid when recomputing costs nothing; and some run is the last one.
     """
     problem = cuts.problem
     last = outputs_floor(problem)
@@ -54,7 +56,8 @@ def floor_of(cuts: Cuts, progress: Progress) -> Floor:
         least, _ = cuts.at(op).least_bytes()
         if least > best.least_bytes:
             best = Floor(least, op, "least-cut")
-    return best
+    last_run = last_run_bound(problem, best.least_bytes, progress.clock.is_over)
+    return best if last_run is None else Floor(*last_run, "last-run")
 
 
 def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
@@ -74,8 +77,10 @@ def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
             low = goal
         else:
             best, top = found, int(peak(problem, found))
-    found = _reach(cuts, progress, best, floor, low) if top > low else None
-    return best if found is None else found
+    if top > low and not progress.clock.is_over():
+        found = _reach(cuts, progress, best, floor, low)
+        best = best if found is None else found
+    return best
 
 
 def _reach(
@@ -83,7 +88,9 @@ def _reach(
 ) -> IntArray | None:
     for steps in _squeezable(cuts, best, floor):
         for taste in _TASTES:
-            found = repair_within(progress, steps, goal, taste)
+            found = repair_within(
+                progress, steps, goal, taste, drops_per_op=_DROPS_PER_OP
+            )
             if found is not None:
                 return found
             if progress.clock.is_over():

@@ -95,14 +95,19 @@ def improve(progress: Progress, steps: IntArray, noise: float = 0.0) -> None:
 
 
 def repair_within(
-    progress: Progress, steps: IntArray, budget: int, taste: Taste
+    progress: Progress,
+    steps: IntArray,
+    budget: int,
+    taste: Taste,
+    *,
+    drops_per_op: int = _DROPS_PER_OP,
 ) -> IntArray | None:
     """Repair until it ends or the time is over; None unless the schedule fits.
 
     Near the smallest budgets repair may go round in circles; so many drops end it.
     """
     taste = taste._replace(max_drops=_DROPS_AT_ONCE)
-    most = _DROPS_AT_ONCE + _DROPS_PER_OP * progress.problem.num_ops
+    most = _DROPS_AT_ONCE + drops_per_op * progress.problem.num_ops
     for _ in range(0, most, _DROPS_AT_ONCE):
         steps, ended = repair(progress.problem, steps, budget, taste, progress.random)
         if ended == FITS:
