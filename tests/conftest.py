@@ -2,9 +2,13 @@
 
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# What is measured and built here is kept between runs, apart from the user's own.
+os.environ["ENCAMP_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "cache")
 
 # Examples take what they take on a busy machine; in CI they are the same each time.
 settings.register_profile("encamp", deadline=None, derandomize="CI" in os.environ)
