@@ -23,7 +23,11 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 def compiled(function: Function) -> Function:
     """Return `function` compiled, cached on disk and free of the interpreter lock."""
-    return cast("Function", numba.njit(cache=True, nogil=True)(function))
+    try:
+        return cast("Function", numba.njit(cache=True, nogil=True)(function))
+    except RuntimeError:
+        # No folder for the cache can be written: compile anew in each process.
+        return cast("Function", numba.njit(nogil=True)(function))
 
 
 def random_state(seed: int) -> RandomState:
