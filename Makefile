@@ -12,7 +12,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 # Train a small GPT-2 unplanned, planned and with PyTorch's own budget; see demo/.
 demo: $(INSTALLED)
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m examples.demo
 
 # All tests but those marked slow.
 test: $(INSTALLED)

@@ -14,9 +14,9 @@ _TERA = 10**12
 
 
 def devices(as_json: Json = False) -> None:
-    """List the devices of --costs roofline:NAME, with their peak figures.
+    """List the devices that --costs roofline:NAME knows.
 
-    Rates are dense, in TFLOP/s; a type without one runs at that of float32.
+    Peak rates are dense, in TFLOP/s; a type without one runs at that of float32.
     """
     if as_json:
         print_json([asdict(device) for device in DEVICES])
