@@ -1,11 +1,13 @@
 """What `import encamp` offers."""
 
 import sys
+from importlib.metadata import entry_points
 from types import FunctionType, ModuleType
 
 import pytest
 
 import encamp
+from encamp.api.cli import main
 from encamp.errors import EncampError, MissingExtraError
 from encamp.plan import Plan
 
@@ -24,6 +26,15 @@ def test_plan_is_the_function_and_its_module_is_still_importable():
     assert isinstance(encamp.plan, FunctionType)
     assert isinstance(sys.modules["encamp.plan"], ModuleType)
     assert Plan.__module__ == "encamp.plan"
+
+
+def test_entry_points_lead_to_functions():
+    """The installed command and the backend that torch.compile finds by name."""
+    (command,) = entry_points(group="console_scripts", name="encamp")
+    (backend,) = entry_points(group="torch_dynamo_backends", name="encamp")
+
+    assert command.load() is main
+    assert isinstance(backend.load(), FunctionType)
 
 
 def test_an_unknown_name_is_an_attribute_error():

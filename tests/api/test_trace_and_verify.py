@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from encamp.api.cli import app
+from encamp.runtime.report import PeakPair, Report, StepFigures
 from encamp.wire import read_graph, read_plan
 
 STEPS = """
@@ -91,6 +92,34 @@ def test_verify_refuses_the_plan_of_another_step():
     assert (done.exit_code, done.stdout) == (4, "")
     assert "gelu" in done.stderr
     assert "tanh" in done.stderr
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("as_json", [True, False])
+def test_any_difference_is_exit_6(monkeypatch, as_json):
+    """One gradient that differs fails the verification, and is named."""
+    figures = StepFigures(PeakPair(8, 8), PeakPair(8, 8), 1, 1)
+    difference = "the gradient of layers.0.weight differs in step 1"
+    report = Report(
+        name="gelu",
+        budget_bytes=8,
+        steps=1,
+        compared=9,
+        differences=(difference,),
+        planned=figures,
+        unplanned=figures,
+        recomputed_ops=1,
+        num_ops=9,
+        meter="by hand",
+    )
+    monkeypatch.setattr("encamp.runtime.verify", lambda *_, **__: report)
+
+    flags = ["--json"] if as_json else []
+    done = run("verify", "cli_steps:gelu", "--plan", "gelu.plan.json", *flags)
+
+    assert done.exit_code == 6
+    assert difference in done.stdout
+    assert as_json or done.stdout.startswith(f"gelu: FAILED\n  {difference}\n")
 
 
 @pytest.mark.usefixtures("traced")
