@@ -8,18 +8,20 @@ import typer
 from typer.core import TyperGroup
 
 import encamp
-from encamp.errors import EncampError
+from encamp.errors import EncampError, InternalError
 
 from . import check, devices, min_budget, plan, show, trace, verify
 from .exits import MEANINGS, exit_of
 
 
 class _Commands(TyperGroup):
-    """Ends with the exit code of an Encamp error and its message, no traceback."""
+    """Ends with an error's message and exit code; a bug keeps its traceback."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as inherited
         try:
             return super().invoke(ctx)
+        except InternalError:
+            raise
         except EncampError as error:
             typer.echo(f"encamp: {error}", err=True)
             raise typer.Exit(exit_of(error)) from None

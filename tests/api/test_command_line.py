@@ -12,6 +12,7 @@ import encamp
 from cli_chain import chain
 from encamp.api.cli import app
 from encamp.api.cli.progress import progress
+from encamp.errors import InternalError
 from encamp.wire import write_graph
 
 
@@ -58,12 +59,17 @@ def test_results_have_no_control_characters_in_a_pipe(tmp_path):
     assert "\x1b" not in done.stdout
 
 
-def test_a_bug_ends_with_a_traceback(monkeypatch, tmp_path):
-    """What Encamp does not raise on purpose is not swallowed."""
-    write_graph(chain(), tmp_path / "chain.json")
-    monkeypatch.setattr("encamp.api.cli.show.summarise_graph", lambda _: 1 / 0)
+@pytest.mark.parametrize("bug", [ZeroDivisionError, InternalError])
+def test_a_bug_ends_with_a_traceback(monkeypatch, tmp_path, bug):
+    """What nobody can mend by another input is not swallowed."""
 
-    with pytest.raises(ZeroDivisionError):
+    def fail(_graph):
+        raise bug
+
+    write_graph(chain(), tmp_path / "chain.json")
+    monkeypatch.setattr("encamp.api.cli.show.summarise_graph", fail)
+
+    with pytest.raises(bug):
         CliRunner().invoke(
             app, ["show", str(tmp_path / "chain.json")], catch_exceptions=False
         )

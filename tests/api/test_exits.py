@@ -17,6 +17,7 @@ ERRORS = {
     name: kind
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, errors.EncampError)
+    if kind is not errors.InternalError  # a bug: traceback, exit 1
 }
 
 
