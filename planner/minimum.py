@@ -12,7 +12,7 @@ from encamp.plan import Order
 from .bounds import Cuts, moments, outputs_floor
 from .jit import IntArray
 from .last_run import last_run_bound
-from .progress import Progress
+from .progress import Clock, Progress
 from .repair import Taste
 from .replay_fast import peak
 from .stages import repair_within
@@ -44,19 +44,20 @@ def floor_of(cuts: Cuts, progress: Progress) -> Floor:
 
     The last step holds all outputs; the first run of each op holds at least what its
     cut cannot avoid when recomputing costs nothing; and some run is the last one.
+    Takes a third of the time that is left at most.
     """
-    problem = cuts.problem
+    problem, clock = cuts.problem, Clock(progress.clock.left / 3)
     last = outputs_floor(problem)
     best = Floor(last.least_bytes, last.op, "outputs")
     every = problem.num_ops <= _EVERY_OP
     ops = range(problem.num_ops) if every else moments(problem)
     for op in dict.fromkeys([*moments(problem), *ops]):
-        if progress.clock.is_over():
+        if clock.is_over():
             break
         least, _ = cuts.at(op).least_bytes()
         if least > best.least_bytes:
             best = Floor(least, op, "least-cut")
-    last_run = last_run_bound(problem, best.least_bytes, progress.clock.is_over)
+    last_run = last_run_bound(problem, best.least_bytes, clock.is_over)
     return best if last_run is None else Floor(*last_run, "last-run")
 
 

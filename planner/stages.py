@@ -24,7 +24,7 @@ _DROPS_PER_OP = 4
 _ATTEMPTS_AT_ONCE = 256
 _MOVES_AT_ONCE = 8
 _MOST_MOVES = 5000
-_WALK_WORK = 2 * 10**8
+_WALK_WORK = 5 * 10**7
 """Moves of a local search times steps times recomputations."""
 _FIRST_WORK, _PROGRAM_WORK = 1.0, 4.0
 """CP-SAT's deterministic time, about seconds: for one moment, and for more."""
