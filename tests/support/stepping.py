@@ -215,7 +215,7 @@ class Stepper:
             with self.meter:
                 return run(args)
 
-        call._boxed_call = True  # noqa: SLF001 - how AOTAutograd knows it
+        call._boxed_call = True  # how AOTAutograd knows it
         return call
 
 

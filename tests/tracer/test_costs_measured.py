@@ -1,7 +1,5 @@
 """Measured costs: what is run, how often, and what it leaves behind."""
 
-# ruff: noqa: FBT003, SLF001 -- operators have such arguments and names
-
 import warnings
 
 import pytest

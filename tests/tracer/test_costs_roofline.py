@@ -1,7 +1,5 @@
 """Costs from a device table: every expectation is a line of arithmetic."""
 
-# ruff: noqa: FBT003, SLF001 -- operators have such arguments and names
-
 import json
 
 import pytest

@@ -72,7 +72,7 @@ def plan_to_json(plan: Plan) -> str:
 
 
 def plan_fields(plan: Plan) -> dict[str, object]:
-    """Return the fields of a plan's document but its steps and outline, as plain data."""
+    """Return a plan's document without steps and outline, as plain data."""
     return plans.to_fields(plan)
 
 
