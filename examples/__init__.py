@@ -1,0 +1,1 @@
+"""Programs that show Encamp at work; run them from the repository's root."""
