@@ -134,8 +134,9 @@ def encamp_backend(
 def _warn_of_outside_loss(lowered: Lowered) -> None:
     """Say where part of the step's memory lies outside the plan."""
     values = lowered.graph.values
-    given = [v for v in values if v.kind is Kind.TANGENT and v.bytes > _SCALAR_BYTES]
-    if given:
+    given = [v for v in values if v.kind is Kind.TANGENT]
+    # Beside a loss of its own, a step may return what nobody differentiates (logits).
+    if given and all(v.bytes > _SCALAR_BYTES for v in given):
         log.warning(
             "the gradient of an output of %s comes from outside the step, so what"
             " computes it (a loss?) is not planned; compute the loss inside the step",
