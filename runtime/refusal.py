@@ -32,9 +32,15 @@ def _passing(error: EncampError) -> EncampError:
     made.__dict__.update(error.__dict__)
     made.args = error.args
     made.first_useful_frame = None  # type: ignore[attr-defined]
+    made.said = str(error)  # type: ignore[attr-defined]
     return made.with_traceback(error.__traceback__)
 
 
 def _passing_class(kind: type[EncampError]) -> type[EncampError]:
-    name, module = kind.__name__, {"__module__": kind.__module__}
-    return type(name, (kind, ShortenTraceback), module)
+    body = {"__module__": kind.__module__, "__str__": _said}
+    return type(kind.__name__, (kind, ShortenTraceback), body)
+
+
+def _said(error: EncampError) -> str:
+    """Leave out what Dynamo adds to a message: how to report a bug of its own."""
+    return error.said  # type: ignore[attr-defined, no-any-return]
