@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from torch import fx
 from torch._functorch import config as functorch_config
+from torch._functorch.compile_utils import fx_graph_cse
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
@@ -62,6 +63,18 @@ def stock_step(joint: JointStep, setting: float, costs: CostSource) -> StockStep
     again = (i for i, c in enumerate(lowered.calls) if c.node.meta.get(_AGAIN))
     graph = lowered.graph
     return StockStep(setting, graph, replay(graph), frozenset(again))
+
+
+def merged_step(joint: JointStep) -> JointStep:
+    """Return the step with equal calls made once, as PyTorch's partitioner does first.
+
+    Encamp plans the step as it was captured. To compare plans, not graphs, the
+    comparison gives Encamp the graph that PyTorch cuts.
+    """
+    graph = fx_graph_cse(joint.module.graph)
+    module = fx.GraphModule(joint.module, graph)
+    _propagate(module)
+    return JointStep(module, joint.num_forward_outputs, joint.inputs)
 
 
 def _private(joint: JointStep) -> JointStep:
@@ -131,7 +144,7 @@ def _copied(
 
 
 def _propagate(module: fx.GraphModule) -> None:
-    """Give every copy of a node a storage of its own."""
+    """Give every node a storage of its own, or that of the node it views."""
     fakes = [n.meta["val"] for n in module.graph.find_nodes(op="placeholder")]
     mode = fakes[0].fake_mode
     FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)

@@ -69,9 +69,11 @@ class Contender:
         return self.resident_bytes + self.trainer.peak_bytes
 
 
-def print_result(plan: Plan, stock: StockStep, contenders: Sequence[Contender]) -> None:
-    """Print the table and what it shows."""
-    console = Console(width=100, highlight=False)
+def print_result(
+    plan: Plan, stock: Sequence[StockStep], contenders: Sequence[Contender]
+) -> None:
+    """Print the table and what it shows; the first of `stock` is the one that ran."""
+    console = Console(width=88, highlight=False)
     console.print(_table(contenders))
     unplanned, planned, other = contenders
     for line in (

@@ -25,8 +25,8 @@ class Batch(TypedDict):
     labels: Tensor
 
 
-def model() -> GPT2LMHeadModel:
-    """Return the model in train mode: 6 layers of width 384, random weights, dropout.
+def model(*, layers: int = 6, width: int = 384) -> GPT2LMHeadModel:
+    """Return the model in train mode, with random weights, and dropout as by default.
 
     Its words are bytes. Token ids lie inside the vocabulary and the loss is named, so
     that the library neither warns nor logs, which would break the step's graph.
@@ -36,9 +36,9 @@ def model() -> GPT2LMHeadModel:
         GPT2Config(
             vocab_size=256,
             n_positions=LENGTH,
-            n_layer=6,
-            n_embd=384,
-            n_head=6,
+            n_layer=layers,
+            n_embd=width,
+            n_head=width // 64 or 1,
             bos_token_id=0,
             eos_token_id=0,
             use_cache=False,
@@ -58,9 +58,11 @@ def batches(number: int) -> list[Batch]:
     return [_batch(passage.clone()) for passage in passages]
 
 
-def step() -> tuple[GPT2LMHeadModel, tuple[()], Batch]:
+def step(
+    *, layers: int = 6, width: int = 384
+) -> tuple[GPT2LMHeadModel, tuple[()], Batch]:
     """Return what a training step is made of: the model, no args, and a batch."""
-    return model(), (), batches(1)[0]
+    return model(layers=layers, width=width), (), batches(1)[0]
 
 
 def _batch(passages: Tensor) -> Batch:

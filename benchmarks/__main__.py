@@ -1,0 +1,56 @@
+"""Measure every case and write the results: `python -m benchmarks`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from . import registry
+from .machine import provenance
+from .text import seconds, table
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+_ORDER = ("partitioner", "budgets", "verify", "capture", "proofs")
+
+
+def main() -> None:
+    """Run the drivers in order, each on its cases."""
+    arguments = _arguments()
+    registry.load()
+    began, lines = time.perf_counter(), provenance()
+    parts = [_section(name, quick=arguments.quick) for name in arguments.only or _ORDER]
+    taken = f"this run took {seconds(time.perf_counter() - began)}"
+    head = (
+        "# Results\n\nWritten by `make bench`, all in one run; no figure is typed in."
+    )
+    facts = "\n".join(f"- {line}" for line in (*lines, taken))
+    output = arguments.output or _default(quick=arguments.quick)
+    output.write_text("\n\n".join([head, facts, *parts]) + "\n", encoding="utf-8")
+    print(f"wrote {output}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small cases only")
+    parser.add_argument("--only", nargs="+", choices=_ORDER, help="these drivers only")
+    parser.add_argument("--output", type=Path, help="where to write the results")
+    return parser.parse_args()
+
+
+def _default(*, quick: bool) -> Path:
+    """Return where results go: those of a smoke run not into the repository."""
+    return Path(tempfile.mkdtemp(), RESULTS.name) if quick else RESULTS
+
+
+def _section(name: str, *, quick: bool) -> str:
+    cases = registry.cases_for(name, quick=quick)
+    print(f"{name}: {len(cases)} cases", file=sys.stderr, flush=True)
+    found = registry.drivers()[name](cases)
+    return f"## {found.title}\n\n{found.what}\n\n{table(found.columns, found.rows)}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Cases: one small file each, or one for each family."""

@@ -1,0 +1,46 @@
+"""Graphs that others published, and joint graphs of known models, where they are found.
+
+They are looked for in the folder that ENCAMP_BENCH_GRAPHS names, else beside the
+repository in `../shared/bench/graphs`, as files of schema `encamp.graph/1`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+from benchmarks.registry import Case, Missing, add_case
+from encamp.graph import CostGraph
+from encamp.wire import read_graph
+
+_BESIDE = Path(__file__).parents[3] / "shared" / "bench" / "graphs"
+_GRAPHS = {
+    "joint_gpt24": "GPT, 24 layers, width 1024, batch 8 x 1024",
+    "joint_gpt96": "GPT, 96 layers, width 1024, batch 8 x 1024",
+    "joint_llama7b": "Llama 7B, batch 4 x 2048",
+    "joint_vit_b": "ViT-B/16, batch 64",
+    "joint_resnet50": "ResNet-50, batch 32",
+    "joint_unet": "U-Net, batch 8 x 256 x 256",
+    "rl1": "random layered, 100 ops (MOCCASIN)",
+    "rl2": "random layered, 250 ops (MOCCASIN)",
+    "cm1_fcn8": "FCN8-VGG, batch 32 (Checkmate)",
+    "cm2_resnet50": "ResNet-50, batch 256 (Checkmate)",
+}
+
+
+def _read(name: str) -> CostGraph:
+    folder = Path(os.environ.get("ENCAMP_BENCH_GRAPHS", _BESIDE))
+    path = folder / f"{name}.json"
+    if not path.exists():
+        msg = (
+            f"{path.name} is not here; set ENCAMP_BENCH_GRAPHS to a folder that has it."
+            " The rl* and cm* graphs are published by github.com/haoming-codes/moccasin"
+            " in data/ and by github.com/parasj/checkmate, branch mlsys20_artifact"
+        )
+        raise Missing(msg)
+    return read_graph(path)
+
+
+for _name, _what in _GRAPHS.items():
+    add_case(Case(_name, _what, ("proofs",), functools.partial(_read, _name)))

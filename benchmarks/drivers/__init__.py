@@ -1,0 +1,1 @@
+"""Drivers: one way of measuring each."""
