@@ -1,0 +1,55 @@
+"""All baselines of a graph under one budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from encamp.graph import CostGraph
+from encamp.planner.reduce import reduce
+
+from .binomial import revolve
+from .boundary import boundary_cut
+from .chain_program import chain_program
+from .eviction import evicting
+from .extremes import keep_everything, recompute_everything
+from .greedy import chen_greedy
+from .method import Baseline, Limits, Method, baseline
+from .stagewise import MOST_OPS, stagewise
+from .uniform import square_root, uniform
+
+METHODS = (
+    Method("keep everything", "the unplanned step", keep_everything),
+    Method("recompute everything", "one checkpoint", recompute_everything),
+    Method("uniform segments", "Chen et al. 2016, arXiv:1604.06174", uniform),
+    Method("square root", "Chen et al. 2016, arXiv:1604.06174", square_root),
+    Method("Chen's greedy", "Chen et al. 2016, arXiv:1604.06174", chen_greedy),
+    Method("revolve", "Griewank, Walther 2000, ACM TOMS 799", revolve),
+    Method("rotor", "Beaumont et al. 2019, arXiv:1911.13214", chain_program),
+    Method("boundary cut", "PyTorch's partitioner, He 2022", boundary_cut),
+    Method("DTR", "Kirisame et al. 2021, arXiv:2006.09616", evicting),
+    Method("Checkmate", "Jain et al. 2020, arXiv:1910.02653", stagewise, MOST_OPS),
+)
+"""Every method, in the order in which tables list them."""
+
+
+def compare(
+    graph: CostGraph,
+    budget_bytes: int,
+    *,
+    seconds: float = 60.0,
+    methods: Sequence[Method] = METHODS,
+) -> tuple[Baseline, ...]:
+    """Return what each method arrives at under a budget of peak bytes.
+
+    The budget includes what is resident. A method that takes only smaller graphs is
+    left out; `seconds` is the limit of each search that could go on for long. Each
+    schedule has been judged by the replay and has passed `encamp.check`. Time grows
+    about quadratically with the number of ops.
+    """
+    problem = reduce(graph)
+    limits = Limits(budget_bytes, seconds)
+    return tuple(
+        baseline(graph, problem, method, limits)
+        for method in methods
+        if method.max_ops is None or problem.num_ops <= method.max_ops
+    )
