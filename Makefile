@@ -41,9 +41,10 @@ bench: $(INSTALLED)
 bench-quick: $(INSTALLED)
 	$(QUIETLY) $(BIN)/python -m benchmarks --quick
 
-# Regenerate the reference of the command line, docs/cli.md.
+# Regenerate docs/cli.md from the command line and the README's tables from the results.
 docs: $(INSTALLED)
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/readme.py
 
 # Remove what the other targets made.
 clean:

@@ -20,8 +20,8 @@ class Case:
     """One thing to measure.
 
     `make` returns (model, args[, kwargs]) for a training step, a `CostGraph` for a
-    graph; it raises `Missing` where what it needs is not there. `quick` cases are the
-    ones of a smoke run.
+    graph; it raises `Missing` where what it needs is not there. A smoke run takes the
+    cases that are `quick`, the results those that are `full`.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Case:
     drivers: tuple[str, ...]
     make: Callable[[], Any]
     quick: bool = False
+    full: bool = True
 
     def graph(self) -> CostGraph:
         """Make the graph of a case that is one."""
@@ -83,7 +84,8 @@ def load() -> None:
 
 def cases_for(name: str, *, quick: bool = False) -> list[Case]:
     """Return the cases of a driver, in order of registration."""
-    return [c for c in _CASES.values() if name in c.drivers and c.quick >= quick]
+    cases = [case for case in _CASES.values() if name in case.drivers]
+    return [case for case in cases if (case.quick if quick else case.full)]
 
 
 def drivers() -> dict[str, Measure]:

@@ -29,4 +29,6 @@ def chain() -> CostGraph:
     return CostGraph("chain", tuple(values), tuple(ops), (gradient,))
 
 
-add_case(Case("chain", f"{_LAYERS} equal layers", ("proofs",), chain, quick=True))
+add_case(
+    Case("chain", f"{_LAYERS} equal layers", ("proofs",), chain, quick=True, full=False)
+)

@@ -24,5 +24,12 @@ add_case(
     )
 )
 add_case(
-    Case("gpt2-mini", "GPT-2, 2 layers, width 32", _DRIVERS, _miniature, quick=True)
+    Case(
+        "gpt2-mini",
+        "GPT-2, 2 layers, width 32",
+        _DRIVERS,
+        _miniature,
+        quick=True,
+        full=False,
+    )
 )

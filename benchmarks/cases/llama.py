@@ -27,4 +27,13 @@ def two_layers() -> tuple[Any, ...]:
 
 
 add_case(Case("llama-7b", "Llama 7B, bfloat16, batch 1 x 2048", ("capture",), llama))
-add_case(Case("llama-7b-2", "two layers of it", ("capture",), two_layers, quick=True))
+add_case(
+    Case(
+        "llama-7b-2",
+        "two layers of it",
+        ("capture",),
+        two_layers,
+        quick=True,
+        full=False,
+    )
+)
