@@ -14,17 +14,22 @@ from .eviction import evicting
 from .extremes import keep_everything, recompute_everything
 from .greedy import chen_greedy
 from .method import Baseline, Limits, Method, baseline
+from .ordering import in_both_orders
 from .stagewise import MOST_OPS, stagewise
 from .uniform import square_root, uniform
+
+_CHEN = "Chen et al. 2016, arXiv:1604.06174"
 
 METHODS = (
     Method("keep everything", "the unplanned step", keep_everything),
     Method("recompute everything", "one checkpoint", recompute_everything),
-    Method("uniform segments", "Chen et al. 2016, arXiv:1604.06174", uniform),
-    Method("square root", "Chen et al. 2016, arXiv:1604.06174", square_root),
-    Method("Chen's greedy", "Chen et al. 2016, arXiv:1604.06174", chen_greedy),
-    Method("revolve", "Griewank, Walther 2000, ACM TOMS 799", revolve),
-    Method("rotor", "Beaumont et al. 2019, arXiv:1911.13214", chain_program),
+    Method("uniform segments", _CHEN, in_both_orders(uniform)),
+    Method("square root", _CHEN, in_both_orders(square_root)),
+    Method("Chen's greedy", _CHEN, in_both_orders(chen_greedy)),
+    Method("revolve", "Griewank, Walther 2000, TOMS 799", in_both_orders(revolve)),
+    Method(
+        "rotor", "Beaumont et al. 2019, arXiv:1911.13214", in_both_orders(chain_program)
+    ),
     Method("boundary cut", "PyTorch's partitioner, He 2022", boundary_cut),
     Method("DTR", "Kirisame et al. 2021, arXiv:2006.09616", evicting),
     Method("Checkmate", "Jain et al. 2020, arXiv:1910.02653", stagewise, MOST_OPS),
