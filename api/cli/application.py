@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 import encamp
 from encamp.errors import EncampError, InternalError
 
-from . import check, devices, min_budget, plan, show, trace, verify
+from . import baselines, check, devices, min_budget, plan, show, trace, verify
 from .exits import MEANINGS, exit_of
 
 
@@ -41,6 +41,7 @@ app.command("min-budget")(min_budget.min_budget)
 app.command("check")(check.check)
 app.command("verify")(verify.verify)
 app.command("show")(show.show)
+app.command("baselines")(baselines.baselines)
 app.command("devices")(devices.devices)
 
 
