@@ -31,10 +31,12 @@ STEPS = {"S01": 3, "S02": 3}
 """Cases whose buffers or random streams move run several steps in a row."""
 MEGABYTE = 1_000_000
 
+SLOW = [
+    *((case, share) for case in sorted(LARGE) for share in (1.0, 0.75)),
+    ("S07", 0.5),
+]
 BUDGETS = [
-    pytest.param(
-        case, share, marks=pytest.mark.slow if case in LARGE and share > 0.5 else ()
-    )
+    pytest.param(case, share, marks=pytest.mark.slow if (case, share) in SLOW else ())
     for case in CASES
     for share in SHARES
 ]

@@ -10,7 +10,7 @@ from stepping import Stepper, differences, random_schedule, without_workspace
 
 LARGE = {"S07", "S08", "S10", "S12", "S15"}
 """Cases of which one random schedule, less deep, takes long enough."""
-DRAWN = [(case, s) for case in CASES for s in ((1,) if case in LARGE else (1, 2, 3))]
+DRAWN = [(case, s) for case in CASES for s in ((1,) if case in LARGE else (1, 2))]
 STEPS = {"S01": 3, "S02": 3}
 """Cases whose buffers or random streams move run several steps in a row."""
 
@@ -32,6 +32,6 @@ def test_a_random_schedule_trains_the_same_and_peaks_as_replayed(case, seed):
     graph = without_workspace(stepper.lowered.graph)
     found = [differences(e, a) for e, a in zip(unplanned(case), actual, strict=True)]
     assert found == [[]] * len(actual)
-    assert len(stepper.steps) > 1.2 * len(graph.ops)
+    assert len(stepper.steps) > 1.1 * len(graph.ops)
     predicted = replay(graph, stepper.steps).peak_bytes - graph.resident_bytes
     assert stepper.peak() == predicted
