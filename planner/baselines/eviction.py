@@ -29,7 +29,7 @@ from .method import Limits
 _LONGEST = 10
 """A run that comes to so many times the graph's ops is thrashing, and given up."""
 _RAISES = 8
-"""Where a run fails it is tried again so often, up to the unplanned peak."""
+"""A run is tried under so many budgets, from the given up to the unplanned peak."""
 _HELD, _CLOCK, _STAMP, _SIZE = range(4)
 
 
@@ -60,15 +60,19 @@ class Machine(NamedTuple):
 
 
 def evicting(problem: Problem, limits: Limits) -> Iterator[IntArray]:
-    """Yield the run under the budget or, failing it, runs under larger budgets."""
-    most = int(peak(problem, unplanned(problem)))
-    budget = min(limits.budget_bytes, most)
-    for part in range(_RAISES + 1):
+    """Yield the run under the budget or, failing it, under the least that works.
+
+    Nothing is evicted where the unplanned step fits.
+    """
+    whole = unplanned(problem)
+    budget, most = limits.budget_bytes, int(peak(problem, whole))
+    for part in range(_RAISES if budget < most else 0):
         machine = _machine(problem)
         if run_within(problem, machine, budget + (most - budget) * part // _RAISES):
             steps = machine.steps[: machine.totals[_SIZE]].copy()
             yield drop_dead(problem, steps)
             return
+    yield whole
 
 
 def _machine(problem: Problem) -> Machine:
@@ -195,7 +199,7 @@ def _let_go(problem: Problem, machine: Machine, value: int) -> None:
         return
     if _may_go(problem, machine, value):
         _evict(problem, machine, value)
-    elif not problem.is_output[value] and problem.producers[value] >= 0:
+    elif not problem.is_output[value]:
         _banish(problem, machine, value)
 
 

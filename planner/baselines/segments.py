@@ -48,15 +48,16 @@ def last_reads(problem: Problem) -> IntArray:
 
 
 def kept_whole(problem: Problem) -> BoolArray:
-    """Return the values that no segment recomputes.
+    """Return the values of the forward that no segment recomputes.
 
     The step is given them, returns them or cannot make them again; or they are read
     all over the forward, like a mask or a table of positions.
     """
     makers = problem.producers
     spread = _SHARED * (last_reads(problem) - makers) > problem.num_forward
-    spread &= makers < problem.num_forward
-    return (makers < 0) | problem.is_output | problem.pinned[makers] | spread
+    fixed = (makers < 0) | problem.is_output | problem.pinned[makers]
+    kept: BoolArray = (makers < problem.num_forward) & (fixed | spread)
+    return kept
 
 
 def anywhere(problem: Problem) -> list[int]:
