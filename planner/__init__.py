@@ -9,15 +9,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .clock import Cancel
     from .options import Event, Options
+    from .rules import Action, Rule, Trait
     from .solver import MinBudget, min_budget, solve
 
-__all__ = ["Event", "MinBudget", "Options", "min_budget", "solve"]
+__all__ = [
+    "Action",
+    "Cancel",
+    "Event",
+    "MinBudget",
+    "Options",
+    "Rule",
+    "Trait",
+    "min_budget",
+    "solve",
+]
 
 _HOMES = {
+    "Action": "rules",
+    "Cancel": "clock",
     "Event": "options",
     "MinBudget": "solver",
     "Options": "options",
+    "Rule": "rules",
+    "Trait": "rules",
     "min_budget": "solver",
     "solve": "solver",
 }

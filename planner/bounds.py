@@ -5,17 +5,17 @@ Every bound comes with the op it was proved at, so that a person can look there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from encamp.plan import Order
 
-from .cut import FREE_OF_CHARGE, Choice, Cut, Price, moment
+from .cut import FREE_OF_CHARGE, Cut, Price, moment, turn
 from .problem import Problem
 
-_NEWTON_STEPS = 24
+_CUTTING_PLANES = 24
 _EVERY_OP = 500
 """Up to this many ops, every one is tried as the moment of the cut."""
 _EARLY, _SPREAD, _LARGE = 60, 60, 12
@@ -42,12 +42,34 @@ class Cuts:
 
     problem: Problem
     _known: dict[tuple[int, Order], Cut] = field(default_factory=dict, repr=False)
+    _turn: Cut | None = field(default=None, repr=False)
+    _moments: list[int] = field(default_factory=list, repr=False)
+    _leaders: dict[Order, int] = field(default_factory=dict, repr=False)
 
     def at(self, op: int, order: Order = Order.FREE) -> Cut:
         """Return the cut at the first run of `op`."""
         if (op, order) not in self._known:
             self._known[op, order] = Cut(self.problem, moment(self.problem, op, order))
         return self._known[op, order]
+
+    def at_turn(self) -> Cut:
+        """Return the cut at the first backward step, whichever op that runs."""
+        if self._turn is None:
+            self._turn = Cut(self.problem, turn(self.problem))
+        return self._turn
+
+    def worth_trying(self, order: Order) -> list[int]:
+        """Return the ops worth a cut, the one that was best last time first."""
+        if not self._moments:
+            self._moments = moments(self.problem)
+        ops = list(self._moments)
+        if order in self._leaders:
+            ops = list(dict.fromkeys([self._leaders[order], *ops]))
+        return ops
+
+    def lead(self, order: Order, op: int) -> None:
+        """Note that the cut at `op` was the best."""
+        self._leaders[order] = op
 
 
 def working_sets(problem: Problem) -> list[int]:
@@ -93,53 +115,85 @@ def moments(problem: Problem) -> list[int]:
     return list(dict.fromkeys(chosen))
 
 
-def bound(cut: Cut, budget: int) -> Bound:
-    """Return the best bound of one cut: Newton's method on the price.
+def bound(
+    cut: Cut,
+    budget: int,
+    *,
+    above: int = -1,
+    stop: Callable[[], bool] = lambda: False,
+) -> Bound:
+    """Return the best bound of one cut: the cutting-plane method on the price.
 
-    The bound is concave in the price and its slope is the bytes over the budget, so
-    the lines of two choices, one over and one under it, cross above the maximum; the
-    cut at the crossing replaces one of them until none lies below it.
+    The bound is concave in the price, and each choice known so far is a line above
+    it, whose slope is its bytes over the budget. The cut at the top of these lines
+    adds another until none lies below. It ends early where the top shows that no
+    price proves more than `above`, or when told to `stop`.
     """
     op = cut.at.op
-    over = cut.most_bytes()
+    flow, over = cut.unpriced()
+    best = Bound(cut.bound_at(FREE_OF_CHARGE, flow, budget), op)
     if over.held_bytes <= budget:
-        return Bound(0, op)
-    least, under = cut.least_bytes()
+        return best
+    least, _ = cut.least_bytes()
     if least > budget:
         return Bound(None, op, least_bytes=least)
-    best = Bound(0, op)
-    for _ in range(_NEWTON_STEPS):
-        price = _crossing(cut, over, under)
-        flow, choice = cut.priced(price)
+    for _ in range(_CUTTING_PLANES):
+        ceiling, price = _top(cut, budget)
+        if ceiling <= above or stop():
+            break
+        known = len(cut.lines)
+        flow, _ = cut.priced(price)
         added = cut.bound_at(price, flow, budget)
         if added > (best.added_ns or 0):
             best = Bound(added, op, price)
-        if _same_line(choice, over) or _same_line(choice, under):
+        if len(cut.lines) == known:
             break
-        if choice.held_bytes > budget:
-            over = choice
-        else:
-            under = choice
     return best
 
 
-def _crossing(cut: Cut, over: Choice, under: Choice) -> Price:
-    added = under.added_ns - over.added_ns
-    return Price.of(max(added, 0) * cut.unit, over.held_bytes - under.held_bytes)
+def _top(cut: Cut, budget: int) -> tuple[float, Price]:
+    """Return the top of the least of all lines known, and the price there.
+
+    It is where a line of a choice over the budget crosses one of a choice within it.
+    """
+    lines = list(cut.lines)
+    added = np.array([ns for ns, _ in lines], dtype=np.float64)
+    slope = np.array([held - budget for _, held in lines], dtype=np.float64)
+    overs, unders = np.flatnonzero(slope > 0), np.flatnonzero(slope <= 0)
+    run = added[unders][None, :] - added[overs][:, None]
+    rise = slope[overs][:, None] - slope[unders][None, :]
+    prices = np.maximum(run / rise, 0.0).ravel()
+    heights = (added[None, :] + prices[:, None] * slope[None, :]).min(axis=1)
+    at = int(heights.argmax())
+    over = lines[overs[at // len(unders)]]
+    under = lines[unders[at % len(unders)]]
+    numerator = max(under[0] - over[0], 0) * cut.unit
+    return float(heights[at]), Price.of(numerator, over[1] - under[1])
 
 
-def _same_line(one: Choice, other: Choice) -> bool:
-    return (one.added_ns, one.held_bytes) == (other.added_ns, other.held_bytes)
+def best_bound(
+    cuts: Cuts,
+    order: Order,
+    budget: int,
+    *,
+    pay: Callable[[int], None],
+    stop: Callable[[], bool],
+) -> Iterator[Bound]:
+    """Yield each bound that beats those before it; a proof of infeasibility ends it.
 
-
-def best_bound(cuts: Cuts, budget: int, ops: Iterable[int]) -> Iterator[Bound]:
-    """Yield each bound that beats those before it; a proof of infeasibility ends it."""
+    What the flows cost is paid, in arcs, as it comes; `stop` ends the search.
+    """
     best = -1
-    for op in ops:
-        found = bound(cuts.at(op), budget)
-        if found.added_ns is None:
-            yield found
+    for op in cuts.worth_trying(order):
+        if stop():
             return
-        if found.added_ns > best:
-            best = found.added_ns
+        cut = cuts.at(op, order)
+        before = cut.work
+        found = bound(cut, budget, above=best, stop=stop)
+        pay(cut.work - before)
+        if found.added_ns is None or found.added_ns > best:
+            cuts.lead(order, op)
             yield found
+        if found.added_ns is None:
+            return
+        best = max(best, found.added_ns)

@@ -50,8 +50,10 @@ class Moment(NamedTuple):
     """Ops that have not run."""
     fixed: BoolArray
     """Values that are live whatever the schedule."""
+    barred: BoolArray
+    """Values that a rule forbids to be live then."""
     fixed_bytes: int
-    """Bytes of those, of residents and of the op's workspace."""
+    """Bytes of those that are fixed, of residents and of the op's workspace."""
 
 
 class Price(NamedTuple):
@@ -102,8 +104,28 @@ def moment(problem: Problem, op: int, order: Order) -> Moment:
     fixed[problem.makes[problem.makes_at[op] : problem.makes_at[op + 1]]] = True
     if op >= problem.num_forward:
         fixed |= problem.is_output & (problem.producers < problem.num_forward)
+    at_turn = order is Order.GIVEN and op == problem.num_forward
+    barred = problem.barred & ~fixed & at_turn
     fixed_bytes = int(problem.sizes[fixed].sum()) + int(problem.workspaces[op])
-    return Moment(op, before, after, fixed, fixed_bytes + problem.resident_bytes)
+    fixed_bytes += problem.resident_bytes
+    return Moment(op, before, after, fixed, barred, fixed_bytes)
+
+
+def turn(problem: Problem) -> Moment:
+    """Return what is certain at the first backward step, whichever op that runs.
+
+    A value that some backward op reads which may be the first is not barred.
+    """
+    ops = np.arange(problem.num_ops)
+    before = ops < problem.num_forward
+    fixed = problem.is_output & (problem.producers < problem.num_forward)
+    fixed_bytes = int(problem.sizes[fixed].sum()) + problem.resident_bytes
+    barred = problem.barred & ~fixed
+    for op in range(problem.num_forward, problem.num_ops):
+        follows = problem.follows[problem.follows_at[op] : problem.follows_at[op + 1]]
+        if np.all(follows < problem.num_forward):
+            barred[problem.reads[problem.reads_at[op] : problem.reads_at[op + 1]]] = 0
+    return Moment(problem.num_forward, before, ~before, fixed, barred, fixed_bytes)
 
 
 @compiled
@@ -135,6 +157,15 @@ class Cut:
     at: Moment
     unit: int = field(init=False)
     """Capacity of one nanosecond."""
+    work: int = field(init=False, default=0)
+    """Arcs of all flows so far."""
+    lines: dict[tuple[int, int], None] = field(init=False, default_factory=dict)
+    """Added nanoseconds and held bytes of every choice so far, in order.
+
+    None of them depends on a budget, so what one budget found serves the next.
+    """
+    _least: tuple[int, Choice] | None = field(init=False, default=None, repr=False)
+    _unpriced: tuple[int, Choice] | None = field(init=False, default=None, repr=False)
     _flow: max_flow.SimpleMaxFlow = field(init=False, repr=False)
     _run_ops: IntArray = field(init=False, repr=False)
     _run_arcs: IntArray = field(init=False, repr=False)
@@ -152,7 +183,8 @@ class Cut:
         makers = problem.producers
         given = makers < 0
         made_after = ~given & at.after[makers]
-        self._hold_values = np.flatnonzero(~at.fixed & ~made_after)
+        free = ~at.fixed & ~made_after
+        self._hold_values = np.flatnonzero(free & ~at.barred)
         self._run_ops = np.flatnonzero(at.before & ~problem.pinned)
         run = np.arange(problem.num_ops) + _FIRST
         # A pinned op that has run never runs again: its node is the source itself.
@@ -165,6 +197,8 @@ class Cut:
         )
         self._run_arcs = self._add(_SOURCE, run[self._run_ops], 0)
         always = 1 << (_FLOW_BITS + 1)
+        again = np.flatnonzero(free & at.barred)
+        self._add(run[makers][again], have[again], always)
         readers = np.repeat(np.arange(problem.num_ops), np.diff(problem.reads_at))
         matters = ~at.fixed[problem.reads] & ~made_after[problem.reads]
         matters &= readers != at.op
@@ -186,13 +220,21 @@ class Cut:
 
     def least_bytes(self) -> tuple[int, Choice]:
         """Return the fewest bytes this moment can hold, whatever is recomputed."""
-        self._charge(self.problem.sizes[self._hold_values], 0)
-        least = self._solve() + self.at.fixed_bytes
-        return least, self._choice()
+        if self._least is None:
+            self._charge(self.problem.sizes[self._hold_values], 0)
+            least = self._solve() + self.at.fixed_bytes
+            self._least = least, self._choice()
+        return self._least
+
+    def unpriced(self) -> tuple[int, Choice]:
+        """Return the flow and the choice where bytes cost nothing."""
+        if self._unpriced is None:
+            self._unpriced = self.priced(FREE_OF_CHARGE)
+        return self._unpriced
 
     def most_bytes(self) -> Choice:
-        """Return the choice that recomputes nothing."""
-        return self.priced(FREE_OF_CHARGE)[1]
+        """Return the choice that recomputes nothing but what rules ask for."""
+        return self.unpriced()[1]
 
     def priced(self, price: Price) -> tuple[int, Choice]:
         """Return the flow at a price per byte, and a choice of that cost."""
@@ -214,6 +256,7 @@ class Cut:
             self._flow.set_arcs_capacity(self._run_arcs, run * per_ns)
 
     def _solve(self) -> int:
+        self.work += self._flow.num_arcs()
         if self._flow.num_arcs() == 0:
             return 0
         status = self._flow.solve(_SOURCE, _SINK)
@@ -235,12 +278,14 @@ class Cut:
         made = (problem.producers[values] >= 0) & runs[problem.producers[values]]
         held = np.zeros(problem.num_values, dtype=np.bool_)
         held[values[have[values] & ~made]] = True
-        return Choice(
+        choice = Choice(
             held=held,
             again=again,
             held_bytes=int(problem.sizes[held].sum()) + self.at.fixed_bytes,
             added_ns=int(problem.durations[again].sum()),
         )
+        self.lines[choice.added_ns, choice.held_bytes] = None
+        return choice
 
 
 def _floor_product(sizes: IntArray, price: Price, limit: int) -> IntArray:

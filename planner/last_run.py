@@ -10,7 +10,6 @@ exclude the schedules that make the hardest part of the step twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +18,7 @@ from ortools.graph.python import max_flow  # type: ignore[import-untyped]
 from encamp.errors import InternalError
 
 from .bounds import working_sets
+from .clock import Clock
 from .jit import BoolArray, IntArray
 from .problem import Problem
 
@@ -64,6 +64,11 @@ class _LastRuns:
         )
         return np.asarray(arcs)
 
+    @property
+    def num_arcs(self) -> int:
+        """How many arcs the network has."""
+        return int(self._flow.num_arcs())
+
     def least_bytes(self, op: int) -> int:
         """Return the fewest bytes held if `op` is the last of the set to run."""
         problem = self.problem
@@ -87,34 +92,35 @@ class _LastRuns:
 
 
 def last_run_bound(
-    problem: Problem, least: int, stop: Callable[[], bool]
+    problem: Problem, least: int, clock: Clock
 ) -> tuple[int, int] | None:
     """Return the best bound above `least` and an op that attains it, or None.
 
-    Tries sets of the largest working sets, from small to large, until `stop`. One
-    maximum flow for each op of each set.
+    Tries sets of the largest working sets, from small to large, until the clock is
+    over. One maximum flow for each op of each set.
     """
     sizes = np.array(working_sets(problem), dtype=np.int64)
     levels = np.unique(sizes)[::-1]
     best = None
     for level in levels[:: max(1, len(levels) // _THRESHOLDS)]:
-        found = _bound_of_set(problem, sizes >= level, least, stop)
+        found = _bound_of_set(problem, sizes >= level, least, clock)
         if found is not None:
             best, least = found, found[0]
-        if stop():
+        if clock.is_over():
             break
     return best
 
 
 def _bound_of_set(
-    problem: Problem, last: BoolArray, least: int, stop: Callable[[], bool]
+    problem: Problem, last: BoolArray, least: int, clock: Clock
 ) -> tuple[int, int] | None:
     """Return the least bytes of a set's last run and its op, if over `least`."""
     runs = _LastRuns(problem, last)
     lowest: tuple[int, int] | None = None
     for op in np.flatnonzero(last).tolist():
         held = runs.least_bytes(op)
-        if held <= least or stop():
+        clock.pay(runs.num_arcs)
+        if held <= least or clock.is_over():
             return None
         if lowest is None or held < lowest[0]:
             lowest = (held, op)

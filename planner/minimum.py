@@ -9,12 +9,12 @@ import numpy as np
 
 from encamp.plan import Order
 
-from .bounds import Cuts, moments, outputs_floor
+from .bounds import Bound, Cuts, outputs_floor
 from .jit import IntArray
 from .last_run import last_run_bound
-from .progress import Clock, Progress
+from .progress import Progress
 from .repair import Taste
-from .replay_fast import peak
+from .replay_fast import FORBIDDEN, peak
 from .stages import repair_within
 from .start import from_held, unplanned
 
@@ -38,6 +38,11 @@ class Floor:
     op: int
     method: str
 
+    @classmethod
+    def of(cls, bound: Bound) -> Floor:
+        """Return the floor that all outputs together are."""
+        return cls(bound.least_bytes, bound.op, "outputs")
+
 
 def floor_of(cuts: Cuts, progress: Progress) -> Floor:
     """Return the best proven lower bound on the peak of any schedule.
@@ -46,19 +51,27 @@ def floor_of(cuts: Cuts, progress: Progress) -> Floor:
     cut cannot avoid when recomputing costs nothing; and some run is the last one.
     Takes a third of the time that is left at most.
     """
-    problem, clock = cuts.problem, Clock(progress.clock.left / 3)
-    last = outputs_floor(problem)
-    best = Floor(last.least_bytes, last.op, "outputs")
-    every = problem.num_ops <= _EVERY_OP
-    ops = range(problem.num_ops) if every else moments(problem)
-    for op in dict.fromkeys([*moments(problem), *ops]):
+    problem, clock = cuts.problem, progress.clock.share(1 / 3)
+    best = Floor.of(outputs_floor(problem))
+    promising = cuts.worth_trying(Order.FREE)
+    others = range(problem.num_ops if problem.num_ops <= _EVERY_OP else 0)
+    if problem.barred.any():
+        least, _ = cuts.at_turn().least_bytes()
+        best = max(best, Floor(least, problem.num_forward, "rules-cut"), key=_height)
+    for op in dict.fromkeys([*promising, *others]):
         if clock.is_over():
             break
-        least, _ = cuts.at(op).least_bytes()
-        if least > best.least_bytes:
-            best = Floor(least, op, "least-cut")
-    last_run = last_run_bound(problem, best.least_bytes, clock.is_over)
+        cut = cuts.at(op)
+        before = cut.work
+        least, _ = cut.least_bytes()
+        clock.pay(cut.work - before)
+        best = max(best, Floor(least, op, "least-cut"), key=_height)
+    last_run = last_run_bound(problem, best.least_bytes, clock)
     return best if last_run is None else Floor(*last_run, "last-run")
+
+
+def _height(floor: Floor) -> int:
+    return floor.least_bytes
 
 
 def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
@@ -69,7 +82,7 @@ def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
     """
     progress.begin("squeeze")
     problem = cuts.problem
-    best = unplanned(problem)
+    best = _obedient(progress, unplanned(problem))
     top, low = int(peak(problem, best)), floor.least_bytes
     while top - low > max(1, top // _RESOLUTION) and not progress.clock.is_over():
         goal = (low + top) // 2
@@ -82,6 +95,18 @@ def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
         found = _reach(cuts, progress, best, floor, low)
         best = best if found is None else found
     return best
+
+
+def _obedient(progress: Progress, steps: IntArray) -> IntArray:
+    """Return a schedule that drops what rules forbid to hold, as far as found."""
+    if peak(progress.problem, steps) < FORBIDDEN:
+        return steps
+    taste = Taste()
+    found = repair_within(progress, steps, FORBIDDEN - 1, taste)
+    if found is None:
+        nothing = np.zeros(progress.problem.num_values, dtype=np.bool_)
+        found = from_held(progress.problem, nothing)
+    return found
 
 
 def _reach(

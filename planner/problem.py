@@ -8,7 +8,7 @@ reads are `reads[reads_at[o]:reads_at[o + 1]]`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +40,8 @@ class Problem(NamedTuple):
     """The op that makes each value, or `NO_OP`."""
     is_output: BoolArray
     """Values alive at the end of the step."""
+    barred: BoolArray
+    """Values that a rule forbids to hold at the first backward step."""
     reads_at: IntArray
     reads: IntArray
     """Values that each op reads."""
@@ -56,20 +58,25 @@ class Lists(NamedTuple):
 
     sizes: list[int]
     is_output: list[bool]
+    barred: list[bool]
     reads: list[list[int]]
     makes: list[list[int]]
     workspaces: list[int]
     pinned: list[bool]
 
 
-def read(graph: CostGraph) -> Lists:
-    """Return the non-resident part of a graph, values numbered in graph order."""
+def read(graph: CostGraph, barred: Container[int] = ()) -> Lists:
+    """Return the non-resident part of a graph, values numbered in graph order.
+
+    `barred` values may not be held at the first backward step.
+    """
     kept = [v.id for v in graph.values if not v.resident]
     number = {value: position for position, value in enumerate(kept)}
     outputs = set(graph.outputs)
     return Lists(
         sizes=[graph.values[value].bytes for value in kept],
         is_output=[value in outputs for value in kept],
+        barred=[value in barred for value in kept],
         reads=[[number[v] for v in op.inputs if v in number] for op in graph.ops],
         makes=[[number[v] for v in op.outputs] for op in graph.ops],
         workspaces=[op.workspace_bytes for op in graph.ops],
@@ -96,6 +103,7 @@ def assemble(graph: CostGraph, lists: Lists) -> Problem:
         sizes=_integers(lists.sizes),
         producers=producers,
         is_output=np.array(lists.is_output, dtype=np.bool_),
+        barred=np.array(lists.barred, dtype=np.bool_),
         reads_at=reads_at,
         reads=reads,
         makes_at=makes_at,

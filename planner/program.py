@@ -18,8 +18,9 @@ With one moment the bound holds for every order, with several for the given one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Thread
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -34,6 +35,8 @@ from .replay_fast import drop_dead
 
 _EXACT_BITS = 50
 """Sums below 2**50 are exact in the floating-point bound that CP-SAT reports."""
+_LOOK_S = 0.05
+"""Seconds between two looks at whether a solve is to stop."""
 
 
 @dataclass(slots=True)
@@ -53,10 +56,12 @@ class Answer:
 
     `added_ns` is the proven least added duration, None if no schedule fits; `runs`
     are the ops to run again in each stage of the best solution, empty without one.
+    `work` is the deterministic time that CP-SAT spent.
     """
 
     added_ns: int | None
     complete: bool
+    work: float = 0.0
     runs: tuple[frozenset[int], ...] = ()
 
 
@@ -67,8 +72,9 @@ class Program:
         """Build the program; `ops` are the moments, in order."""
         self._problem = problem
         self._model = cp_model.CpModel()
-        order = Order.FREE if len(ops) == 1 else Order.GIVEN
-        moments = [moment(problem, op, order) for op in ops]
+        one = len(ops) == 1 and not problem.barred.any()
+        self.order = Order.FREE if one else Order.GIVEN
+        moments = [moment(problem, op, self.order) for op in ops]
         self.stages = [
             Stage(at, _during(at, following))
             for at, following in zip(moments, [*moments[1:], None], strict=True)
@@ -79,11 +85,14 @@ class Program:
             self._demand(position)
             self._capacity(self.stages[position], budget)
 
-    def solve(self, *, below_ns: int | None, work: float, seconds: float) -> Answer:
+    def solve(
+        self, *, below_ns: int | None, work: float, stop: Callable[[], bool]
+    ) -> Answer:
         """Solve for a solution that adds less than `below_ns`.
 
-        Deterministic while `work` (CP-SAT's deterministic time) is what ends it.
-        Without a solution below the limit, the limit itself is proved.
+        Deterministic while `work` (CP-SAT's deterministic time) is what ends it; it
+        also ends soon after `stop` says so. Without a solution below the limit, the
+        limit itself is proved.
         """
         cost = self._cost()
         if below_ns is not None:
@@ -93,17 +102,15 @@ class Program:
         solver.parameters.num_workers = 1
         solver.parameters.linearization_level = 2
         solver.parameters.max_deterministic_time = work
-        solver.parameters.max_time_in_seconds = max(seconds, 0.0)
-        return self._answer(solver, solver.solve(self._model), below_ns)
+        # Interrupts are the caller's: CP-SAT would take them and tell nobody.
+        solver.parameters.catch_sigint_signal = False
+        _solve(solver, self._model, stop)
+        return self._answer(solver, below_ns)
 
-    def _answer(
-        self,
-        solver: cp_model.CpSolver,
-        status: cp_model.CpSolverStatus,
-        below: int | None,
-    ) -> Answer:
+    def _answer(self, solver: cp_model.CpSolver, below: int | None) -> Answer:
+        status, work = solver.response_proto.status, solver.deterministic_time
         if status == cp_model.INFEASIBLE:
-            return Answer(below, complete=True)
+            return Answer(below, complete=True, work=work)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
             msg = f"CP-SAT ended with {solver.status_name(status)}"
             raise InternalError(msg)
@@ -113,12 +120,12 @@ class Program:
         if below is not None:
             added = min(added, below)
         if status == cp_model.UNKNOWN:
-            return Answer(added, complete=False)
+            return Answer(added, complete=False, work=work)
         runs = tuple(
             frozenset(op for op, chosen in stage.again.items() if solver.value(chosen))
             for stage in self.stages
         )
-        return Answer(added, complete=status == cp_model.OPTIMAL, runs=runs)
+        return Answer(added, status == cp_model.OPTIMAL, work, runs)
 
     def _cost(self) -> cp_model.LinearExpr:
         terms = [
@@ -167,7 +174,7 @@ class Program:
         made_first = maker >= 0 and stage.during[maker]
         if stage.at.fixed[value] or made_first:
             return
-        ways = [self._held(stage, value)]
+        ways = [] if stage.at.barred[value] else [self._held(stage, value)]
         if maker >= 0 and not (self._problem.pinned[maker] and stage.at.before[maker]):
             if maker not in stage.again:
                 stage.again[maker] = self._model.new_bool_var(f"again {maker}")
@@ -194,6 +201,18 @@ class Program:
             problem.reads_at[op] : problem.reads_at[op + 1]
         ].tolist()
         return found
+
+
+def _solve(
+    solver: cp_model.CpSolver, model: cp_model.CpModel, stop: Callable[[], bool]
+) -> None:
+    """Solve on a thread of its own, so that this one can look and be interrupted."""
+    running = Thread(target=solver.solve, args=(model,), daemon=True)
+    running.start()
+    while running.is_alive():
+        if stop():
+            solver.stop_search()
+        running.join(_LOOK_S)
 
 
 def _during(at: Moment, following: Moment | None) -> BoolArray:

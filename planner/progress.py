@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from encamp.plan import Order
 
+from .clock import Clock
 from .jit import IntArray, RandomState, random_state
 from .options import Event, Options
 from .problem import Problem
@@ -22,28 +22,6 @@ class Proof:
 
     added_ns: int
     method: str
-
-
-@dataclass(slots=True)
-class Clock:
-    """The wall clock of a solve."""
-
-    limit_s: float | None
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds since the start."""
-        return time.monotonic() - self.started
-
-    @property
-    def left(self) -> float:
-        """Return the seconds left, a day where there is no limit."""
-        return 86_400.0 if self.limit_s is None else self.limit_s - self.seconds
-
-    def is_over(self) -> bool:
-        """Return whether the limit has been reached."""
-        return self.left <= 0
 
 
 @dataclass(slots=True)
@@ -133,5 +111,6 @@ class Progress:
                 seconds=self.clock.seconds,
                 duration_ns=self.duration_ns,
                 lower_bound_ns=self.unplanned_ns + self.strongest[1].added_ns,
+                unplanned_ns=self.unplanned_ns,
             )
             self.listener(event)

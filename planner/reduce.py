@@ -16,22 +16,27 @@ Ops keep their ids, so the schedule of a reduced problem needs no translation.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from encamp.graph import CostGraph
 
 from .problem import Lists, Problem, assemble, read
 
 
-def reduce(graph: CostGraph) -> Problem:
-    """Return the reduced problem of a graph. Linear in ops and edges."""
-    lists = drop_tokens(read(graph))
+def reduce(graph: CostGraph, barred: Container[int] = ()) -> Problem:
+    """Return the reduced problem of a graph. Linear in ops and edges.
+
+    `barred` values may not be held at the first backward step.
+    """
+    lists = drop_tokens(read(graph, barred))
     lists = merge_siblings(lists)
     lists = absorb_unread(lists)
     return assemble(graph, pin_useless(lists))
 
 
-def unreduced(graph: CostGraph) -> Problem:
+def unreduced(graph: CostGraph, barred: Container[int] = ()) -> Problem:
     """Return the problem of a graph as it stands."""
-    return assemble(graph, read(graph))
+    return assemble(graph, read(graph, barred))
 
 
 def drop_tokens(lists: Lists) -> Lists:
@@ -41,12 +46,13 @@ def drop_tokens(lists: Lists) -> Lists:
 
 def merge_siblings(lists: Lists) -> Lists:
     """Merge values with one producer, one set of readers and one ending."""
-    leader: dict[tuple[int, tuple[int, ...], bool], int] = {}
+    leader: dict[tuple[int, tuple[int, ...], bool, bool], int] = {}
     sizes = list(lists.sizes)
     keep = [True] * len(sizes)
     makers = _makers(lists)
     for value, readers in enumerate(_readers(lists)):
-        key = (makers[value], tuple(readers), lists.is_output[value])
+        ending, barred = lists.is_output[value], lists.barred[value]
+        key = (makers[value], tuple(readers), ending, barred)
         first = leader.setdefault(key, value)
         if first != value:
             keep[value] = False
@@ -100,6 +106,7 @@ def _keep(lists: Lists, keep: list[bool]) -> Lists:
     return lists._replace(
         sizes=[lists.sizes[value] for value in kept],
         is_output=[lists.is_output[value] for value in kept],
+        barred=[lists.barred[value] for value in kept],
         reads=[[number[v] for v in row if v in number] for row in lists.reads],
         makes=[[number[v] for v in row if v in number] for row in lists.makes],
     )

@@ -14,7 +14,15 @@ import numpy as np
 
 from .jit import IntArray, RandomState, compiled, uniform
 from .problem import Problem
-from .replay_fast import boundary, drop_dead, duration, insert, memory, worst_step
+from .replay_fast import (
+    FORBIDDEN,
+    boundary,
+    drop_dead,
+    duration,
+    insert,
+    memory,
+    worst_step,
+)
 
 NEVER = 2**62
 """A next use that does not come, and a duration limit that does not bind."""
@@ -131,6 +139,8 @@ class Excess(NamedTuple):
     """For each step how many steps before it are over the budget."""
     allowance: int
     """Nanoseconds that a drop must add less than."""
+    breaks_rule: bool
+    """Whether barred values are held there, which nothing else can make up for."""
 
 
 @compiled
@@ -209,7 +219,8 @@ def repair(
         for step in range(len(steps)):
             over[step + 1] = over[step] + (1 if held[step] > budget else 0)
         allowance = taste.duration_limit - duration(problem, steps)
-        excess = Excess(worst, held[worst] - budget, over, allowance)
+        breaks_rule = held[worst] >= FORBIDDEN
+        excess = Excess(worst, held[worst] - budget, over, allowance, breaks_rule)
         uses = uses_around(problem, steps, worst)
         before, chain = _best_chain(problem, uses, excess, taste, space)
         if len(chain) == 0:
@@ -228,6 +239,8 @@ def _best_chain(
     best = space.chain[:0].copy()
     for value in range(problem.num_values):
         if not is_idle(uses, value, excess.step):
+            continue
+        if excess.breaks_rule and not problem.barred[value]:
             continue
         count = chain_of(problem, uses, value, space)
         if count == 0:

@@ -11,6 +11,9 @@ import numpy as np
 from .jit import BoolArray, IntArray, compiled
 from .problem import Problem
 
+FORBIDDEN = 2**62
+"""Bytes beyond every budget: what a schedule that breaks a rule seems to hold."""
+
 
 @compiled
 def boundary(problem: Problem, steps: IntArray) -> int:
@@ -23,7 +26,11 @@ def boundary(problem: Problem, steps: IntArray) -> int:
 
 @compiled
 def memory(problem: Problem, steps: IntArray) -> IntArray:
-    """Return the bytes held at each step, resident values and workspace included."""
+    """Return the bytes held at each step, resident values and workspace included.
+
+    The first backward step holds `FORBIDDEN` more, and one for each of them, where
+    barred values are live that it does not read.
+    """
     change = np.zeros(len(steps) + 1, dtype=np.int64)
     born = np.full(problem.num_values, -1, dtype=np.int64)
     dies = np.full(problem.num_values, -1, dtype=np.int64)
@@ -48,16 +55,38 @@ def memory(problem: Problem, steps: IntArray) -> IntArray:
         if problem.is_output[value] and problem.producers[value] >= problem.num_forward:
             dies[value] = len(steps) - 1
         _hold(problem, change, born[value], dies[value], value)
-    return _running_total(problem, steps, change)
+    return _running_total(problem, steps, change, turn)
 
 
 @compiled
-def _running_total(problem: Problem, steps: IntArray, change: IntArray) -> IntArray:
+def _carried(problem: Problem, steps: IntArray, turn: int) -> int:
+    """Count the barred values that live across step `turn`, where it reads none."""
+    if turn == len(steps) or not problem.barred.any():
+        return 0
+    carried = 0
+    waits = problem.barred.copy()
+    for step in range(turn, len(steps)):
+        op = steps[step]
+        for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
+            carried += waits[problem.reads[at]] and step > turn
+            waits[problem.reads[at]] = False
+        for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
+            waits[problem.makes[at]] = False
+    return carried
+
+
+@compiled
+def _running_total(
+    problem: Problem, steps: IntArray, change: IntArray, turn: int
+) -> IntArray:
     held = np.empty(len(steps), dtype=np.int64)
     live = problem.resident_bytes
     for step in range(len(steps)):
         live += change[step]
         held[step] = live + problem.workspaces[steps[step]]
+    carried = _carried(problem, steps, turn)
+    if carried > 0:
+        held[turn] += FORBIDDEN + carried
     return held
 
 

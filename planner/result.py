@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from encamp import __version__
 from encamp.check import check
@@ -14,41 +16,69 @@ from encamp.plan import Certificate, Figures, GraphRef, Plan, SolverInfo, Status
 from encamp.replay import Timeline, breakdown, replay
 from encamp.units import format_bytes
 
-from .jit import IntArray
 from .progress import Progress
+from .robust import robustness
+
+if TYPE_CHECKING:  # it describes its graph by what is here
+    from .task import Task
 
 _SHOWN = 5
 """How many values a peak site names."""
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a plan says of its graph, whatever its steps."""
+
+    ref: GraphRef
+    outline: tuple[str, ...]
+    unplanned: Figures
+
+
+def describe(graph: CostGraph) -> Description:
+    """Return the description of a graph. Linear in it."""
+    unplanned = replay(graph)
+    return Description(
+        GraphRef(graph.name, structure(graph), exact(graph)),
+        outline(graph),
+        Figures(unplanned.peak_bytes, unplanned.duration_ns),
+    )
+
+
 def plan_of(
-    graph: CostGraph,
-    steps: IntArray,
+    task: Task,
     progress: Progress,
     *,
     budget_bytes: int,
     reserve_bytes: int = 0,
 ) -> Plan:
-    """Return the plan of a schedule, with what the solve proved, after a check.
+    """Return the plan of the best schedule, with what was proved, after a check.
 
     Raises:
         InternalError: the independent check finds a rule broken.
 
     """
-    timeline = replay(graph, tuple(steps.tolist()))
-    unplanned = replay(graph)
+    assert progress.best is not None  # noqa: S101 - callers ask for a plan they have
+    graph, known = task.graph, task.description
+    timeline = replay(graph, tuple(progress.best.tolist()))
     order, proof = progress.strongest
-    lower = unplanned.duration_ns + proof.added_ns
+    lower = known.unplanned.duration_ns + proof.added_ns
     plan = Plan(
-        graph=GraphRef(graph.name, structure(graph), exact(graph)),
+        graph=known.ref,
         budget_bytes=budget_bytes,
         reserve_bytes=reserve_bytes,
         status=Status.OPTIMAL if timeline.duration_ns == lower else Status.FEASIBLE,
         steps=timeline.steps,
         peak_bytes=timeline.peak_bytes,
         duration_ns=timeline.duration_ns,
-        unplanned=Figures(unplanned.peak_bytes, unplanned.duration_ns),
-        certificate=Certificate(lower, proof.method, order),
+        unplanned=known.unplanned,
+        certificate=Certificate(
+            lower,
+            proof.method,
+            order,
+            rules=tuple(map(str, task.options.rules)),
+            robust=robustness(task.cuts, progress, progress.best),
+        ),
         solver=SolverInfo(
             encamp=__version__,
             ortools=version("ortools"),
@@ -57,18 +87,22 @@ def plan_of(
             stages=tuple(progress.stages),
         ),
         memory=breakdown(graph, timeline),
-        outline=outline(graph),
+        outline=known.outline,
     )
-    _require_valid(graph, plan)
+    _require_valid(task, plan, timeline)
     return plan
 
 
-def _require_valid(graph: CostGraph, plan: Plan) -> None:
-    broken = check(graph, plan, plan.budget_bytes)
-    if broken:
+def _require_valid(task: Task, plan: Plan, timeline: Timeline) -> None:
+    broken = check(task.graph, plan, plan.budget_bytes)
+    problems = [violation.message for violation in broken]
+    if held := task.obedience.broken_by(timeline):
+        values = ", ".join(task.graph.describe(value) for value in sorted(held))
+        problems.append(f"it holds at the first backward step: {values}")
+    if problems:
         msg = (
-            f"the planner made a plan of {graph.name!r} that breaks a rule:"
-            f" {broken[0].message}; please report this with the graph"
+            f"the planner made a plan of {task.graph.name!r} that breaks a rule:"
+            f" {problems[0]}; please report this with the graph"
         )
         raise InternalError(msg)
 

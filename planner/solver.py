@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from encamp.errors import InfeasibleError, NoPlanError, PeakSite
+from encamp.errors import EncampError, InfeasibleError, NoPlanError, PeakSite
 from encamp.graph import CostGraph
 from encamp.plan import Plan
 from encamp.replay import replay
 from encamp.units import format_bytes
 
 from . import stages
-from .bounds import Bound, Cuts
+from .bounds import Bound
+from .clock import Cancel, Clock
 from .minimum import Floor, floor_of, squeeze
 from .options import Options
-from .problem import Problem
-from .progress import Clock, Listener, Progress
-from .reduce import reduce, unreduced
+from .progress import Listener, Progress
 from .replay_fast import peak
 from .result import peak_site, plan_of, site, where
 from .start import unplanned
+from .task import Task
 
+UNBOUNDED = 2**61
+"""More bytes than any step holds, and fewer than one that breaks a rule seems to."""
 _SECONDS_TO_EXPLAIN = 20.0
+_LEAST_S_TO_EXPLAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +48,32 @@ def solve(
     reserve_bytes: int = 0,
     options: Options = Options(),  # noqa: B008 - frozen
     progress: Listener | None = None,
+    cancel: Cancel | None = None,
 ) -> Plan:
     """Return the shortest plan found whose total peak fits a budget.
 
     The budget is the peak in bytes, residents included, less `reserve_bytes`. The
-    plan carries a proven lower bound; it is optimal if its duration equals that.
+    plan carries a proven lower bound; it is optimal if its duration equals that. At a
+    limit of the options, or once `cancel` is set, it is the best plan so far.
 
     Raises:
+        OptionError: a rule of the options cannot be followed.
         InfeasibleError: no schedule fits (proven), or none was found; it carries the
             smallest budget that a plan was found for.
-        NoPlanError: the time limit came before a plan that fits.
+        NoPlanError: the end came before a plan that fits.
 
     Time grows about quadratically with the number of ops, within the time limit.
 
     """
-    problem = _problem(graph, options)
-    under_way = Progress(
-        problem, budget_bytes - reserve_bytes, options, _clock(options), progress
-    )
-    infeasible = _search(problem, under_way)
+    task = Task.of(graph, options, cancel)
+    under_way = task.begin(budget_bytes - reserve_bytes, progress)
+    infeasible = _search(task, under_way)
     if infeasible is None and under_way.best is None:
-        _last_resort(problem, under_way)
+        _last_resort(task, under_way)
     if under_way.best is None:
-        raise _refusal(graph, under_way, infeasible, budget_bytes, reserve_bytes)
+        raise _refusal(task, under_way, infeasible, budget_bytes, reserve_bytes)
     return plan_of(
-        graph,
-        under_way.best,
-        under_way,
-        budget_bytes=budget_bytes,
-        reserve_bytes=reserve_bytes,
+        task, under_way, budget_bytes=budget_bytes, reserve_bytes=reserve_bytes
     )
 
 
@@ -82,55 +82,61 @@ def min_budget(
     *,
     options: Options = Options(),  # noqa: B008 - frozen
     progress: Listener | None = None,
+    cancel: Cancel | None = None,
 ) -> MinBudget:
     """Return the smallest budget found to be feasible, and the proof below it.
 
-    The search is a heuristic; between the bound and the budget nothing is known.
+    The search is a heuristic; between the bound and the budget nothing is known. It
+    ends as `solve` does, with the smallest budget so far.
+
+    Raises:
+        OptionError: a rule of the options cannot be followed.
+        NoPlanError: the end came before a plan that obeys the rules.
+
     """
-    problem = _problem(graph, options)
-    under_way = Progress(problem, 2**62, options, _clock(options), progress)
-    cuts = Cuts(problem)
+    task = Task.of(graph, options, cancel)
+    return smallest(task, task.begin(UNBOUNDED, progress))
+
+
+def smallest(task: Task, under_way: Progress) -> MinBudget:
+    """Return the smallest budget of a task that is found within a clock's limits.
+
+    Raises:
+        NoPlanError: the end came before a plan that obeys the rules.
+
+    """
     under_way.begin("floor")
-    floor = floor_of(cuts, under_way)
-    steps = squeeze(cuts, under_way, floor)
-    under_way.budget = int(peak(problem, steps))
-    under_way.offer(steps)
-    if options.fill and not under_way.clock.is_over():
+    floor = floor_of(task.cuts, under_way)
+    steps = squeeze(task.cuts, under_way, floor)
+    under_way.budget = min(int(peak(task.problem, steps)), UNBOUNDED)
+    if not under_way.offer(steps):
+        raise _no_plan(task, under_way)
+    if task.options.fill and not under_way.clock.is_over():
         under_way.offer(stages.fill_within(under_way, steps))
-    if options.bound and not under_way.clock.is_over():
-        stages.prove_bound(cuts, under_way)
-    assert under_way.best is not None  # noqa: S101 - the schedule just offered
-    plan = plan_of(graph, under_way.best, under_way, budget_bytes=under_way.budget)
+    if task.options.bound and not under_way.clock.is_over():
+        stages.prove_bound(task.cuts, under_way)
+    plan = plan_of(task, under_way, budget_bytes=under_way.budget)
     return MinBudget(
         budget_bytes=plan.budget_bytes,
         bound_bytes=floor.least_bytes,
         plan=plan,
-        site=peak_site(graph, replay(graph, plan.steps)),
-        bound_site=_floor_site(graph, floor),
+        site=peak_site(task.graph, replay(task.graph, plan.steps)),
+        bound_site=_floor_site(task.graph, floor),
     )
 
 
-def _problem(graph: CostGraph, options: Options) -> Problem:
-    return reduce(graph) if options.reduce else unreduced(graph)
-
-
-def _clock(options: Options) -> Clock:
-    return Clock(options.time_limit_s)
-
-
-def _search(problem: Problem, progress: Progress) -> Bound | None:
+def _search(task: Task, progress: Progress) -> Bound | None:
     """Run the stages; return the proof if the budget turns out infeasible."""
-    options = progress.options
+    options, problem = progress.options, task.problem
     if progress.offer(unplanned(problem)):
         progress.begin("unplanned")
         return None
-    cuts = Cuts(problem)
-    found = stages.prove_bound(cuts, progress) if options.bound else None
+    found = stages.prove_bound(task.cuts, progress) if options.bound else None
     if found is not None and found.added_ns is None:
         return found
-    stages.start_repair_fill(cuts, found, progress)
+    stages.start_repair_fill(task.cuts, found, progress)
     if options.bound and not progress.done:
-        stages.prove_given(cuts, progress)
+        stages.prove_given(task.cuts, progress)
     first = found.op if found is not None else problem.num_forward
     if options.integer_program and not (progress.closed or progress.clock.is_over()):
         stages.solve_programs(progress, min(first, problem.num_ops - 1))
@@ -139,58 +145,77 @@ def _search(problem: Problem, progress: Progress) -> Bound | None:
     return None
 
 
-def _last_resort(problem: Problem, progress: Progress) -> None:
+def _last_resort(task: Task, progress: Progress) -> None:
     """Squeeze for a plan where repair at the budget found none."""
-    cuts = Cuts(problem)
-    steps = squeeze(cuts, progress, Floor(progress.budget, problem.num_ops - 1, ""))
+    goal = Floor(progress.budget, task.problem.num_ops - 1, "")
+    steps = squeeze(task.cuts, progress, goal)
     if progress.offer(steps) and progress.options.fill:
         progress.offer(stages.fill_within(progress, steps))
 
 
 def _refusal(
-    graph: CostGraph,
+    task: Task,
     progress: Progress,
     infeasible: Bound | None,
     budget_bytes: int,
     reserve_bytes: int,
-) -> Exception:
+) -> EncampError:
     if infeasible is None and progress.clock.is_over():
-        msg = (
-            f"no plan of {graph.name!r} within {format_bytes(progress.budget)} was"
-            f" found in {progress.clock.seconds:.0f} s; give it more time or memory"
-        )
-        return NoPlanError(msg)
-    seconds = _SECONDS_TO_EXPLAIN
-    if progress.options.time_limit_s is not None:
-        seconds = min(seconds, max(1.0, progress.clock.left))
-    smallest = min_budget(
-        graph, options=replace(progress.options, time_limit_s=seconds)
-    )
-    bound = max(smallest.bound_bytes, infeasible.least_bytes if infeasible else 0)
+        return _no_plan(task, progress)
+    proved = infeasible.least_bytes if infeasible else 0
+    try:
+        found = smallest(task, task.begin(UNBOUNDED, None, _to_explain(task)))
+    except NoPlanError as nothing:
+        return nothing
+    bound = max(found.bound_bytes, proved)
     return InfeasibleError(
-        _explanation(graph, smallest, bound, budget_bytes, reserve_bytes),
+        _explanation(task, found, bound, budget_bytes, reserve_bytes),
         budget_bytes=budget_bytes,
         bound_bytes=bound + reserve_bytes,
-        smallest_bytes=smallest.budget_bytes + reserve_bytes,
-        site=smallest.site,
+        smallest_bytes=found.budget_bytes + reserve_bytes,
+        site=found.site,
     )
+
+
+def _to_explain(task: Task) -> Clock:
+    """Return the clock of the search for what would fit, ended by the same limits."""
+    clock = task.clock
+    if clock.work_left is not None:
+        return Clock(None, max(clock.work_left, 0), clock.cancel)
+    left = max(_LEAST_S_TO_EXPLAIN, min(_SECONDS_TO_EXPLAIN, clock.left))
+    return Clock(left, None, clock.cancel)
+
+
+def _no_plan(task: Task, progress: Progress) -> NoPlanError:
+    within = ""
+    if progress.budget < UNBOUNDED:
+        within = f" within {format_bytes(progress.budget)}"
+    if task.options.rules:
+        within += " that obeys the rules"
+    msg = (
+        f"no plan of {task.graph.name!r}{within} was found {progress.clock.end};"
+        " give it more time or memory"
+    )
+    return NoPlanError(msg)
 
 
 def _explanation(
-    graph: CostGraph,
+    task: Task,
     smallest: MinBudget,
     bound: int,
     budget_bytes: int,
     reserve_bytes: int,
 ) -> str:
     """Say that nothing fits, what would, and what stands in the way."""
+    graph = task.graph
     budget = format_bytes(budget_bytes)
     if reserve_bytes:
         budget += f" less {format_bytes(reserve_bytes)} in reserve"
     verdict = "fits" if bound > budget_bytes - reserve_bytes else "was found within"
+    under = " under its rules" if task.options.rules else ""
     needed = smallest.budget_bytes + reserve_bytes
     lines = (
-        f"no schedule of {graph.name!r} {verdict} {budget};",
+        f"no schedule of {graph.name!r}{under} {verdict} {budget};",
         f"the smallest feasible budget found is {needed} bytes,",
         f"{format_bytes(needed)}; proven: none fits less than",
         f"{format_bytes(bound + reserve_bytes)} (at {where(smallest.bound_site)}).",

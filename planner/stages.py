@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import numpy as np
 
 from encamp.plan import Order
 
-from .bounds import Bound, Cuts, best_bound, bound, moments, outputs_floor
+from .bounds import Bound, Cuts, best_bound, bound, outputs_floor
 from .fill import attempt, attempts, recomputations
 from .jit import IntArray
 from .local_search import Leg, Walk, walk
@@ -16,33 +16,43 @@ from .program import Answer, Program, expand
 from .progress import Progress
 from .repair import FITS, STUCK, Taste, repair
 from .replay_fast import drop_dead, first_runs, memory, select
-from .start import starts, unplanned
+from .start import from_held, starts, unplanned
 
 _GAP_WEIGHTS = (0.0, 0.5, 1.0)
-_DROPS_AT_ONCE = 16
+_DROPS_AT_ONCE, _ATTEMPTS_AT_ONCE, _MOVES_AT_ONCE = 16, 256, 8
+"""At most so many between two looks at the clock; fewer on large graphs."""
+_PASSES_PER_DROP, _PASSES_PER_ATTEMPT = 4, 3
+"""Times that a drop and an attempt go through the schedule."""
 _DROPS_PER_OP = 4
-_ATTEMPTS_AT_ONCE = 256
-_MOVES_AT_ONCE = 8
 _MOST_MOVES = 5000
 _WALK_WORK = 5 * 10**7
 """Moves of a local search times steps times recomputations."""
+_LONGEST_MOVE = 2 * 10**7
 _FIRST_WORK, _PROGRAM_WORK = 1.0, 4.0
 """CP-SAT's deterministic time, about seconds: for one moment, and for more."""
+_STEPS_PER_CP_WORK = 10**8
+"""Elementary steps that one unit of it counts as."""
+_LEAST_S_FOR_A_PROGRAM = 0.2
 _MOST_MOMENTS = 12
 
 
 def prove_bound(cuts: Cuts, progress: Progress) -> Bound | None:
     """Prove what priced cuts can prove; return the cut that proved most.
 
-    Returns a bound without added nanoseconds where the budget is infeasible.
+    Returns a bound without added nanoseconds where the budget is infeasible. Takes a
+    third of what is left at most.
     """
     progress.begin("cut")
     last = outputs_floor(cuts.problem)
     if last.least_bytes > progress.budget:
         return last
+    if cuts.problem.barred.any():
+        at_turn = bound(cuts.at_turn(), progress.budget)
+        if at_turn.added_ns is None:
+            return at_turn
+        progress.prove(Order.FREE, at_turn.added_ns, "rules-cut")
     best: Bound | None = None
-    ops = _until_over(progress, moments(cuts.problem))
-    for found in best_bound(cuts, progress.budget, ops):
+    for found in _bounds(cuts, Order.FREE, progress):
         best = found
         if found.added_ns is None:
             return found
@@ -50,35 +60,41 @@ def prove_bound(cuts: Cuts, progress: Progress) -> Bound | None:
     return best
 
 
-def prove_given(cuts: Cuts, progress: Progress) -> int | None:
-    """Prove what the cuts of the given order prove; return the best one's op."""
+def prove_given(cuts: Cuts, progress: Progress) -> None:
+    """Prove what the cuts of the given order prove, in a third of what is left."""
     progress.begin("given-cut")
-    best, best_op = -1, None
-    for op in _until_over(progress, moments(cuts.problem)):
-        added = bound(cuts.at(op, Order.GIVEN), progress.budget).added_ns
-        if added is not None and added > best:
-            best, best_op = added, op
-            progress.prove(Order.GIVEN, added, "priced-cut")
-    return best_op
+    for found in _bounds(cuts, Order.GIVEN, progress):
+        if found.added_ns is not None:
+            progress.prove(Order.GIVEN, found.added_ns, "priced-cut")
 
 
-def _until_over(progress: Progress, ops: Iterable[int]) -> Iterable[int]:
-    for op in ops:
-        if progress.clock.is_over():
-            return
-        yield op
+def _bounds(cuts: Cuts, order: Order, progress: Progress) -> Iterator[Bound]:
+    clock = progress.clock.share(1 / 3)
+    return best_bound(cuts, order, progress.budget, pay=clock.pay, stop=clock.is_over)
 
 
 def start_repair_fill(cuts: Cuts, found: Bound | None, progress: Progress) -> None:
-    """Repair and fill the unplanned schedule and those of the bound's cut."""
+    """Repair and fill the unplanned schedule and those of the bound's cut.
+
+    Those that fit as they are come first, so that there is a plan early.
+    """
     progress.begin("repair")
-    schedules = [unplanned(cuts.problem)]
-    if found is not None and progress.options.starts:
-        schedules += starts(cuts, found)
+    schedules = list(_schedules(cuts, found, progress))
+    nothing = np.zeros(cuts.problem.num_values, dtype=np.bool_)
+    for steps in (*schedules, from_held(cuts.problem, nothing)):
+        progress.offer(steps)
     for steps in schedules:
         improve(progress, steps)
         if progress.done:
             return
+
+
+def _schedules(
+    cuts: Cuts, found: Bound | None, progress: Progress
+) -> Iterator[IntArray]:
+    yield unplanned(cuts.problem)
+    if found is not None and progress.options.starts:
+        yield from starts(cuts, found)
 
 
 def improve(progress: Progress, steps: IntArray, noise: float = 0.0) -> None:
@@ -106,10 +122,14 @@ def repair_within(
 
     Near the smallest budgets repair may go round in circles; so many drops end it.
     """
-    taste = taste._replace(max_drops=_DROPS_AT_ONCE)
     most = _DROPS_AT_ONCE + drops_per_op * progress.problem.num_ops
-    for _ in range(0, most, _DROPS_AT_ONCE):
+    while most > 0:
+        per_drop = _PASSES_PER_DROP * len(steps)
+        drops = progress.clock.at_once(per_drop, _DROPS_AT_ONCE)
+        taste = taste._replace(max_drops=drops)
         steps, ended = repair(progress.problem, steps, budget, taste, progress.random)
+        progress.clock.pay(drops * per_drop)
+        most -= drops
         if ended == FITS:
             return steps
         if ended == STUCK or progress.clock.is_over():
@@ -124,46 +144,60 @@ def fill_within(progress: Progress, steps: IntArray) -> IntArray:
         before = len(steps)
         stays = np.ones(len(steps), dtype=np.bool_)
         order = attempts(problem, steps, 0.0, progress.random)
-        for first in range(0, len(order), _ATTEMPTS_AT_ONCE):
-            chosen = order[first : first + _ATTEMPTS_AT_ONCE]
+        per_attempt = _PASSES_PER_ATTEMPT * len(steps)
+        together = progress.clock.at_once(per_attempt, _ATTEMPTS_AT_ONCE)
+        for first in range(0, len(order), together):
+            chosen = order[first : first + together]
             attempt(problem, steps, progress.budget, chosen, stays)
+            progress.clock.pay(len(chosen) * per_attempt)
             if progress.clock.is_over():
                 break
         steps = drop_dead(problem, select(steps, stays))
     return steps
 
 
-def search_locally(progress: Progress) -> None:
-    """Search around the best plan, by an amount of work that the graph's size sets."""
+def search_locally(progress: Progress, effort: float = 1.0) -> None:
+    """Search around the best plan, by an amount of work that the graph's size sets.
+
+    A single move on a graph so large that it would not end in time is not begun.
+    """
     if progress.best is None:
         return
-    progress.begin("local-search")
     problem, best = progress.problem, progress.best
     per_move = len(best) * max(1, len(recomputations(problem, best)))
-    moves = min(_MOST_MOVES, _WALK_WORK // per_move + 1)
+    if per_move > _LONGEST_MOVE:
+        return
+    progress.begin("local-search")
+    moves = min(_MOST_MOVES, int(effort * _WALK_WORK) // per_move + 1)
+    together = progress.clock.at_once(_PASSES_PER_ATTEMPT * per_move, _MOVES_AT_ONCE)
     at = Walk(best, best)
-    for first in range(0, moves, _MOVES_AT_ONCE):
+    for first in range(0, moves, together):
         if progress.done:
             break
-        pause = min(moves, first + _MOVES_AT_ONCE)
+        pause = min(moves, first + together)
         leg = Leg(first, pause, moves, progress.target_ns)
         at = walk(problem, at, progress.budget, leg, progress.random)
+        progress.clock.pay((pause - first) * _PASSES_PER_ATTEMPT * per_move)
         progress.offer(at.best)
     if progress.options.fill:
         progress.offer(fill_within(progress, at.best))
 
 
-def solve_programs(progress: Progress, first_op: int) -> None:
+def solve_programs(progress: Progress, first_op: int, effort: float = 1.0) -> None:
     """Solve the program at one moment, then at more, until its solution fits.
 
     Each solution is expanded into a schedule and replayed; where that exceeds the
     budget most, the next program has one more moment. A solution that fits is
-    optimal. It ends early when a program is not solved to its end.
+    optimal. It ends early when a program is not solved to its end. With barred values
+    the turn is among the first moments.
     """
     progress.begin("integer-program")
-    ops = [first_op]
+    barred = progress.problem.barred.any()
+    ops = sorted({first_op, progress.problem.num_forward} if barred else {first_op})
     while len(ops) <= _MOST_MOMENTS:
-        answer = _solve_program(progress, ops)
+        if progress.clock.left < _LEAST_S_FOR_A_PROGRAM:
+            return
+        answer = _solve_program(progress, ops, effort)
         if not answer.runs or progress.done:
             return
         steps = expand(progress.problem, ops, answer)
@@ -175,16 +209,18 @@ def solve_programs(progress: Progress, first_op: int) -> None:
         ops = sorted([*ops, another])
 
 
-def _solve_program(progress: Progress, ops: list[int]) -> Answer:
+def _solve_program(progress: Progress, ops: list[int], effort: float) -> Answer:
+    work, left = _FIRST_WORK if len(ops) == 1 else _PROGRAM_WORK, progress.clock
+    work *= effort
+    if left.work_left is not None:
+        work = min(work, max(left.work_left, 0) / _STEPS_PER_CP_WORK)
     program = Program(progress.problem, ops, progress.budget)
     answer = program.solve(
-        below_ns=progress.added_ns,
-        work=_FIRST_WORK if len(ops) == 1 else _PROGRAM_WORK,
-        seconds=progress.clock.left,
+        below_ns=progress.added_ns, work=work, stop=progress.clock.is_over
     )
+    progress.clock.pay(int(answer.work * _STEPS_PER_CP_WORK))
     if answer.added_ns is not None:
-        order = Order.FREE if len(ops) == 1 else Order.GIVEN
-        progress.prove(order, answer.added_ns, "integer-program")
+        progress.prove(program.order, answer.added_ns, "integer-program")
     return answer
 
 

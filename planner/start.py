@@ -52,7 +52,8 @@ def from_held(problem: Problem, held: BoolArray) -> IntArray:
     """
     given = problem.producers < 0
     must = given | problem.is_output | problem.pinned[problem.producers]
-    return drop_dead(problem, _just_in_time(problem, held | must))
+    may = held & ~problem.barred
+    return drop_dead(problem, _just_in_time(problem, may | must))
 
 
 def _read_before(problem: Problem, op: int) -> BoolArray:
@@ -70,20 +71,24 @@ def _just_in_time(problem: Problem, held: BoolArray) -> IntArray:
         steps[size] = size
     size = problem.num_forward
     have = held.copy()
-    wanted = np.zeros(problem.num_ops, dtype=np.bool_)
+    wanted_by = np.full(problem.num_ops, -1, dtype=np.int64)
+    wanted = np.empty(problem.num_ops, dtype=np.int64)
     for op in range(problem.num_forward, problem.num_ops):
-        wanted[op] = True
+        wanted_by[op] = wanted[0] = op
+        count, done = 1, 0
+        while done < count:
+            reader = wanted[done]
+            done += 1
+            for at in range(problem.reads_at[reader], problem.reads_at[reader + 1]):
+                maker = problem.producers[problem.reads[at]]
+                if not have[problem.reads[at]] and wanted_by[maker] != op:
+                    wanted_by[maker] = op
+                    wanted[count] = maker
+                    count += 1
         # Ops are in an order that can run: makers come before their readers.
-        for maker in range(op, -1, -1):
-            if wanted[maker]:
-                for at in range(problem.reads_at[maker], problem.reads_at[maker + 1]):
-                    if not have[problem.reads[at]]:
-                        wanted[problem.producers[problem.reads[at]]] = True
-        for maker in range(op + 1):
-            if wanted[maker]:
-                wanted[maker] = False
-                steps[size] = maker
-                size += 1
-                for at in range(problem.makes_at[maker], problem.makes_at[maker + 1]):
-                    have[problem.makes[at]] = True
+        for maker in np.sort(wanted[:count]):
+            steps[size] = maker
+            size += 1
+            for at in range(problem.makes_at[maker], problem.makes_at[maker + 1]):
+                have[problem.makes[at]] = True
     return steps[:size].copy()

@@ -47,15 +47,31 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class Robustness:
+    """What a plan is worth when each op takes up to a share more or less time.
+
+    `spread` is that share. The step then takes at most `duration_ns`, and at most `gap`
+    of the unplanned step longer than the best schedule for the same durations.
+    """
+
+    spread: float
+    duration_ns: int
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """A proof that no schedule within the budget is shorter than `lower_bound_ns`.
 
-    `proved_by` names the method; `order` says which schedules it covers.
+    `proved_by` names the method; `order` and `rules` say which schedules it covers:
+    those of that order that obey the rules. `robust` is known where it was asked for.
     """
 
     lower_bound_ns: int
     proved_by: str
     order: Order = Order.FREE
+    rules: tuple[str, ...] = ()
+    robust: Robustness | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ import pytest
 
 from encamp.graph import CostGraph
 from encamp.plan import Order
-from encamp.planner.bounds import Cuts, best_bound, bound, moments
+from encamp.planner.bounds import Cuts, best_bound, bound
+from encamp.planner.clock import Clock
 from encamp.planner.cut import Cut, Price, _floor_product, moment
 from encamp.planner.reduce import reduce
 from graphs import chain
@@ -81,8 +82,8 @@ class TestBound:
 
     def test_proves_infeasibility_and_names_the_op(self):
         """Op 3 alone holds 43 bytes."""
-        problem = reduce(chain())
-        *_, last = best_bound(Cuts(problem), 42, moments(problem))
+        cuts, clock = Cuts(reduce(chain())), Clock()
+        *_, last = best_bound(cuts, Order.FREE, 42, pay=clock.pay, stop=clock.is_over)
 
         assert (last.added_ns, last.op, last.least_bytes) == (None, 3, 43)
 

@@ -1,10 +1,11 @@
 """The bounds on the smallest budget alone, on the chain of `graphs`."""
 
 from encamp.planner.bounds import Cuts
+from encamp.planner.clock import Clock
 from encamp.planner.last_run import last_run_bound
 from encamp.planner.minimum import Floor, floor_of, squeeze
 from encamp.planner.options import Options
-from encamp.planner.progress import Clock, Progress
+from encamp.planner.progress import Progress
 from encamp.planner.reduce import reduce
 from encamp.planner.replay_fast import peak
 from graphs import chain
@@ -18,15 +19,15 @@ def under_way(*, seconds=None) -> Progress:
 class TestLastRun:
     def test_of_the_largest_op_is_its_working_set(self):
         """When op 3 runs last: t, b and gb (41), the loss that stands and x: 43."""
-        assert last_run_bound(reduce(chain()), 0, lambda: False) == (43, 3)
+        assert last_run_bound(reduce(chain()), 0, Clock()) == (43, 3)
 
     def test_reports_only_what_is_better(self):
         """Nothing is proved above the 43 bytes that suffice."""
-        assert last_run_bound(reduce(chain()), 43, lambda: False) is None
+        assert last_run_bound(reduce(chain()), 43, Clock()) is None
 
     def test_ends_when_told(self):
         """Told to stop before the first set, it claims nothing."""
-        assert last_run_bound(reduce(chain()), 0, lambda: True) is None
+        assert last_run_bound(reduce(chain()), 0, Clock(0.0)) is None
 
 
 class TestFloor:

@@ -8,7 +8,7 @@ from encamp.planner.replay_fast import duration, peak
 from graphs import chain
 from steps import knapsack
 
-SOLVE = {"work": 1.0, "seconds": 10.0}
+SOLVE = {"work": 1.0, "stop": lambda: False}
 
 
 def answer(graph, ops, budget, below=None):

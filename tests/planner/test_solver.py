@@ -9,7 +9,7 @@ from encamp.check import check
 from encamp.errors import InfeasibleError, NoPlanError
 from encamp.plan import Figures, Order, Status
 from encamp.planner import Event, Options, min_budget, solve
-from encamp.planner.progress import Clock
+from encamp.planner.clock import Clock
 from graphs import (
     CHAIN_DURATION,
     CHAIN_PEAK,

@@ -11,6 +11,7 @@ from encamp.plan import (
     GraphRef,
     Order,
     Plan,
+    Robustness,
     SolverInfo,
     Status,
 )
@@ -24,6 +25,7 @@ _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
 _OUTLINE = re.compile(r"[0-9a-f]{12} .*", re.DOTALL)
 _MAX_SEED = 2**64 - 1
 _MAX_AMOUNT = 2**63 - 1
+_MAX_RULES = 1000
 
 
 def to_document(plan: Plan) -> str:
@@ -47,6 +49,10 @@ def to_fields(plan: Plan) -> dict[str, object]:
     }
     if plan.steps:
         certificate["gap"] = round(plan.gap, 6)
+    if plan.certificate.rules:
+        certificate["rules"] = list(plan.certificate.rules)
+    if plan.certificate.robust is not None:
+        certificate["robust"] = _robust_fields(plan.certificate.robust)
     solver = plan.solver
     return {
         "schema": SCHEMA,
@@ -73,6 +79,14 @@ def to_fields(plan: Plan) -> dict[str, object]:
             "seconds": float(solver.seconds),
             "stages": list(solver.stages),
         },
+    }
+
+
+def _robust_fields(robust: Robustness) -> dict[str, object]:
+    return {
+        "spread": robust.spread,
+        "duration_ns": robust.duration_ns,
+        "gap": round(robust.gap, 6),
     }
 
 
@@ -166,11 +180,26 @@ def _figures(node: Node) -> Figures:
 
 
 def _certificate(node: Node) -> Certificate:
-    node.fields(("lower_bound_ns", "proved_by", "order"), ("gap",))
+    node.fields(("lower_bound_ns", "proved_by", "order"), ("gap", "rules", "robust"))
+    rules, robust = node.optional("rules"), node.optional("robust")
     return Certificate(
         lower_bound_ns=_amount(node, "lower_bound_ns"),
         proved_by=node.child("proved_by").text(),
         order=node.child("order").choice(Order),
+        rules=tuple(rule.text() for rule in rules.items(_MAX_RULES)) if rules else (),
+        robust=_robust(robust) if robust else None,
+    )
+
+
+def _robust(node: Node) -> Robustness:
+    node.fields(("spread", "duration_ns", "gap"), ())
+    spread = node.child("spread")
+    if not 0 <= spread.number() < 1:
+        spread.unexpected("a share from 0 to under 1")
+    return Robustness(
+        spread=spread.number(),
+        duration_ns=_amount(node, "duration_ns"),
+        gap=node.child("gap").number(),
     )
 
 
