@@ -73,11 +73,17 @@ class Chain:
 
 
 def chain_of(problem: Problem) -> Chain:
-    """Return a problem as a chain, cut at its articulations. Linear in the graph."""
+    """Return a problem as a chain, cut at its articulations. Linear in the graph.
+
+    A cut is left out where no backward op reads what crosses it, such as the input of
+    an activation function that is undone from its result: nobody would hold that.
+    """
     positions = articulations(problem)
-    if len(positions) >= _MOST_SEGMENTS:
-        positions = uniform_cuts(problem, positions, _MOST_SEGMENTS)
-    return _chain(problem, positions)
+    backward = _chain(problem, positions).backward[1:]
+    useful = [p for p, ops in zip(positions, backward, strict=True) if ops]
+    if len(useful) >= _MOST_SEGMENTS:
+        useful = uniform_cuts(problem, useful, _MOST_SEGMENTS)
+    return _chain(problem, useful)
 
 
 def _chain(problem: Problem, cuts: Sequence[int]) -> Chain:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from encamp.graph import CostGraph
+from encamp.planner.problem import Problem
 from encamp.planner.reduce import reduce
 
 from .binomial import revolve
@@ -13,7 +14,7 @@ from .chain_program import chain_program
 from .eviction import evicting
 from .extremes import keep_everything, recompute_everything
 from .greedy import chen_greedy
-from .method import Baseline, Limits, Method, baseline
+from .method import Baseline, Limits, Method, baseline, judge
 from .ordering import in_both_orders
 from .stagewise import MOST_OPS, stagewise
 from .uniform import square_root, uniform
@@ -31,8 +32,14 @@ METHODS = (
         "rotor", "Beaumont et al. 2019, arXiv:1911.13214", in_both_orders(chain_program)
     ),
     Method("boundary cut", "PyTorch's partitioner, He 2022", boundary_cut),
-    Method("DTR", "Kirisame et al. 2021, arXiv:2006.09616", evicting),
-    Method("Checkmate", "Jain et al. 2020, arXiv:1910.02653", stagewise, MOST_OPS),
+    Method("DTR", "Kirisame et al. 2021, arXiv:2006.09616", evicting, by_budget=True),
+    Method(
+        "Checkmate",
+        "Jain et al. 2020, arXiv:1910.02653",
+        stagewise,
+        by_budget=True,
+        max_ops=MOST_OPS,
+    ),
 )
 """Every method, in the order in which tables list them."""
 
@@ -51,10 +58,41 @@ def compare(
     schedule has been judged by the replay and has passed `encamp.check`. Time grows
     about quadratically with the number of ops.
     """
+    (rows,) = compare_all(graph, [budget_bytes], seconds=seconds, methods=methods)
+    return rows
+
+
+def compare_all(
+    graph: CostGraph,
+    budgets: Sequence[int],
+    *,
+    seconds: float = 60.0,
+    methods: Sequence[Method] = METHODS,
+) -> list[tuple[Baseline, ...]]:
+    """Return what `compare` returns for each budget, at little more than one's cost.
+
+    Only methods whose schedules are made for a budget run once for each.
+    """
+    if not budgets:
+        return []
     problem = reduce(graph)
-    limits = Limits(budget_bytes, seconds)
-    return tuple(
-        baseline(graph, problem, method, limits)
+    columns = [
+        _column(graph, problem, method, [Limits(b, seconds) for b in budgets])
         for method in methods
         if method.max_ops is None or problem.num_ops <= method.max_ops
-    )
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _column(
+    graph: CostGraph, problem: Problem, method: Method, limits: Sequence[Limits]
+) -> list[Baseline]:
+    """Return what one method arrives at under each budget."""
+    if method.by_budget:
+        judged = [judge(problem, method.schedules(problem, each)) for each in limits]
+    else:
+        judged = [judge(problem, method.schedules(problem, limits[0]))] * len(limits)
+    return [
+        baseline(graph, method, found, each.budget_bytes)
+        for found, each in zip(judged, limits, strict=True)
+    ]

@@ -7,7 +7,7 @@ budget or, where none does, the one that comes nearest to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,13 +31,14 @@ class Limits(NamedTuple):
 class Method:
     """A way to make schedules, and where it was published.
 
-    `schedules` gives those of every value of the method's parameter, or those for the
-    budget where the budget is the parameter. `max_ops` is the largest graph it takes.
+    `schedules` gives those of every value of the method's parameter or, where
+    `by_budget` is set, those for the budget. `max_ops` is the largest graph it takes.
     """
 
     name: str
     source: str
     schedules: Callable[[Problem, Limits], Iterable[IntArray]]
+    by_budget: bool = False
     max_ops: int | None = None
 
 
@@ -57,19 +58,40 @@ class Baseline:
     fits: bool
 
 
+class Judged(NamedTuple):
+    """A schedule with the peak and the duration that the replay finds."""
+
+    steps: IntArray
+    peak_bytes: int
+    duration_ns: int
+
+
+def judge(problem: Problem, schedules: Iterable[IntArray]) -> list[Judged]:
+    """Return the schedules that none beats in both peak and duration, lowest first."""
+    judged = [
+        Judged(s, int(peak(problem, s)), int(duration(problem, s))) for s in schedules
+    ]
+    kept: list[Judged] = []
+    for one in sorted(judged, key=lambda one: one[1:]):
+        if not kept or one.duration_ns < kept[-1].duration_ns:
+            kept.append(one)
+    return kept
+
+
 def baseline(
-    graph: CostGraph, problem: Problem, method: Method, limits: Limits
+    graph: CostGraph, method: Method, judged: Sequence[Judged], budget_bytes: int
 ) -> Baseline:
-    """Return the best schedule of a method: judged by the replay and checked.
+    """Return what a method arrives at, given its schedules as `judge` returns them.
 
     Raises:
         InternalError: the independent check finds a rule broken.
 
     """
-    steps = _best(problem, method.schedules(problem, limits), limits.budget_bytes)
-    if steps is None:
+    if not judged:
         return Baseline(method.name, method.source, (), 0, 0, fits=False)
-    timeline = replay(graph, steps)
+    fitting = [one for one in judged if one.peak_bytes <= budget_bytes]
+    chosen = fitting[-1] if fitting else judged[0]
+    timeline = replay(graph, chosen.steps.tolist())
     _require_valid(graph, method, timeline.steps, timeline.peak_bytes)
     return Baseline(
         name=method.name,
@@ -77,23 +99,8 @@ def baseline(
         steps=timeline.steps,
         peak_bytes=timeline.peak_bytes,
         duration_ns=timeline.duration_ns,
-        fits=timeline.peak_bytes <= limits.budget_bytes,
+        fits=timeline.peak_bytes <= budget_bytes,
     )
-
-
-def _best(
-    problem: Problem, schedules: Iterable[IntArray], budget: int
-) -> tuple[int, ...] | None:
-    """Return the shortest schedule that fits, else the one with the lowest peak."""
-    best: tuple[bool, int, int] | None = None
-    chosen: IntArray | None = None
-    for steps in schedules:
-        held, taken = int(peak(problem, steps)), int(duration(problem, steps))
-        over = held > budget
-        rank = (over, held, taken) if over else (over, taken, held)
-        if best is None or rank < best:
-            best, chosen = rank, steps
-    return None if chosen is None else tuple(chosen.tolist())
 
 
 def _require_valid(

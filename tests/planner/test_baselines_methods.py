@@ -7,11 +7,18 @@ import pytest
 
 from encamp.check import check
 from encamp.errors import InternalError
+from encamp.graph import CostGraph
 from encamp.planner import Options, solve
-from encamp.planner.baselines import METHODS, Limits, Method, compare
+from encamp.planner.baselines import (
+    METHODS,
+    Baseline,
+    Limits,
+    Method,
+    compare,
+    compare_all,
+)
 from encamp.planner.baselines.boundary import boundary_cut
 from encamp.planner.baselines.eviction import evicting
-from encamp.planner.baselines.method import baseline
 from encamp.planner.baselines.stagewise import solve_stages
 from encamp.planner.reduce import reduce
 from encamp.planner.replay_fast import duration, peak
@@ -39,6 +46,12 @@ def named(name: str) -> Method:
     return method
 
 
+def arrived_at(graph: CostGraph, method: Method, budget: int) -> Baseline:
+    """Return what one method arrives at under a budget."""
+    (found,) = compare(graph, budget, seconds=10.0, methods=[method])
+    return found
+
+
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 class TestEveryMethod:
     def test_keeps_the_rules_and_says_what_it_takes(self, method):
@@ -47,7 +60,7 @@ class TestEveryMethod:
             graph = step(seed)
             unplanned = replay(graph)
             budget = (least_peak(graph) + unplanned.peak_bytes) // 2
-            found = baseline(graph, reduce(graph), method, Limits(budget, 10.0))
+            found = arrived_at(graph, method, budget)
             if not found.steps:
                 assert not found.fits
                 continue
@@ -62,7 +75,7 @@ class TestEveryMethod:
     def test_lowest_peak_where_nothing_fits(self, method):
         """Under no budget at all it says so, and how near it came."""
         graph = uniform_chain(6)
-        found = baseline(graph, reduce(graph), method, LIMITS)
+        found = arrived_at(graph, method, 0)
 
         assert not found.fits
         assert found.peak_bytes <= replay(graph).peak_bytes
@@ -75,7 +88,7 @@ def test_a_budget_of_the_unplanned_peak_costs_nothing(name):
     """Where memory is not short these methods recompute nothing."""
     graph = random_chain(3, 6)
     budget = replay(graph).peak_bytes
-    found = baseline(graph, reduce(graph), named(name), Limits(budget, 10.0))
+    found = arrived_at(graph, named(name), budget)
 
     assert found.steps == tuple(range(len(graph.ops)))
 
@@ -90,7 +103,7 @@ class TestChoice:
         """Within 53 bytes nothing need be recomputed, within 43 op 0 must."""
         graph = chain()
         found = {
-            budget: baseline(graph, reduce(graph), self.method, Limits(budget, 1.0))
+            budget: arrived_at(graph, self.method, budget)
             for budget in (CHAIN_PEAK, CHAIN_PEAK - 1, CHAIN_RECOMPUTED_PEAK - 1)
         }
 
@@ -105,7 +118,7 @@ class TestChoice:
         graph = chain()
 
         with pytest.raises(InternalError, match="'hasty' made a schedule of 'chain'"):
-            baseline(graph, reduce(graph), broken, LIMITS)
+            arrived_at(graph, broken, 0)
 
 
 class TestCompare:
@@ -118,6 +131,14 @@ class TestCompare:
             "Chen's greedy", "revolve", "rotor", "boundary cut", "DTR", "Checkmate"
         }  # fmt: skip
         assert {row.duration_ns for row in rows if row.fits} == {CHAIN_DURATION + 100}
+
+    def test_many_budgets_at_once(self):
+        """Each budget's rows are those of `compare`; there may be no budget at all."""
+        graph = random_chain(4, 5)
+        budgets = [0, 20, 30, replay(graph).peak_bytes]
+
+        assert compare_all(graph, []) == []
+        assert compare_all(graph, budgets) == [compare(graph, b) for b in budgets]
 
     def test_a_method_for_small_graphs_is_left_out(self):
         """Checkmate's program takes a hundred ops; this chain has 102."""

@@ -212,6 +212,16 @@ class TestChain:
         assert chain.forward == ((0,), (1,), (2,))
         assert chain.backward == ((), (4, 5), (3,))
 
+    def test_no_cut_where_the_backward_reads_nothing(self):
+        """Where b1 reads the result a2 of f1, not its input a1, none would hold a1."""
+        graph = uniform_chain(4)
+        a2 = graph.ops[1].outputs[0]
+        gradient = graph.ops[5].outputs[0]
+        chain = chain_of(reduce(with_op(graph, 6, inputs=(gradient, a2))))
+
+        assert chain.forward == ((0, 1), (2,), (3,))
+        assert chain.backward == ((), (5, 6, 7), (4,))
+
     def test_a_backward_op_that_reads_two_segments_has_one_of_them_kept(self):
         """b0 also reads a2, which no run of segment 0 makes: it is kept whole."""
         graph = uniform_chain(8)
