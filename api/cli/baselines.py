@@ -86,7 +86,7 @@ def _lines(
 
 def _cells(row: Baseline, unplanned: Figures) -> tuple[str, str, str, str, str]:
     if not row.steps:
-        return row.name, "-", "-", "no schedule", row.source
+        return row.name, "-", "-", "none found", row.source
     fits = "fits" if row.fits else "over"
     overhead = _overhead(row, unplanned)
     added = "-" if overhead is None else percent(overhead)

@@ -20,6 +20,7 @@ many for each edge. Solved by HiGHS through OR-Tools.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -33,6 +34,7 @@ from encamp.planner.problem import Problem
 from encamp.planner.replay_fast import drop_dead
 
 from .method import Limits
+from .quiet import stdout_to_stderr
 from .segments import row
 
 MOST_OPS = 100
@@ -57,12 +59,17 @@ def stagewise(problem: Problem, limits: Limits) -> Iterator[IntArray]:
 
 
 def solve_stages(problem: Problem, limits: Limits) -> Stagewise:
-    """Solve the program of a problem under a budget."""
+    """Solve the program of a problem under a budget, built within the same time."""
+    started = time.monotonic()
     program = _Program(problem, limits.budget_bytes)
+    left = max(limits.seconds - (time.monotonic() - started), 0.0)
     parameters = mathopt.SolveParameters(
-        time_limit=timedelta(seconds=limits.seconds), relative_gap_tolerance=0.0
+        time_limit=timedelta(seconds=left), relative_gap_tolerance=0.0
     )
-    result = mathopt.solve(program.model, mathopt.SolverType.HIGHS, params=parameters)
+    with stdout_to_stderr():
+        result = mathopt.solve(
+            program.model, mathopt.SolverType.HIGHS, params=parameters
+        )
     reason = result.termination.reason
     complete = reason in (
         mathopt.TerminationReason.OPTIMAL,

@@ -1,5 +1,6 @@
 """All baselines on one footing, and the methods that are not made of segments."""
 
+import ctypes
 from functools import cache
 
 import numpy as np
@@ -19,6 +20,7 @@ from encamp.planner.baselines import (
 )
 from encamp.planner.baselines.boundary import boundary_cut
 from encamp.planner.baselines.eviction import evicting
+from encamp.planner.baselines.quiet import stdout_to_stderr
 from encamp.planner.baselines.stagewise import solve_stages
 from encamp.planner.reduce import reduce
 from encamp.planner.replay_fast import duration, peak
@@ -251,6 +253,16 @@ class TestCheckmate:
 
         assert found.complete
         assert plan.duration_ns == duration(reduce(graph), found.steps)
+
+    def test_a_library_that_prints_does_not_reach_stdout(self, capfd):
+        """What C code prints inside goes to stderr, what comes after to stdout."""
+        libc = ctypes.CDLL(None)
+        with stdout_to_stderr():
+            libc.puts(b"from the solver")
+        libc.puts(b"a result")
+        libc.fflush(None)
+
+        assert capfd.readouterr() == ("a result\n", "from the solver\n")
 
     def test_within_no_time_there_may_be_no_schedule(self):
         """Stopped at once it claims nothing."""
