@@ -5,6 +5,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from encamp.check import check
 from encamp.errors import InternalError
@@ -36,6 +38,7 @@ from graphs import (
 )
 from oracle import least_duration, least_peak
 from small_steps import small_step
+from strategies import graphs
 from training_chains import Stage, random_chain, training_chain, uniform_chain
 
 LIMITS = Limits(0, 10.0)
@@ -133,6 +136,16 @@ class TestCompare:
             "Chen's greedy", "revolve", "rotor", "boundary cut", "DTR", "Checkmate"
         }  # fmt: skip
         assert {row.duration_ns for row in rows if row.fits} == {CHAIN_DURATION + 100}
+
+    @settings(max_examples=60, deadline=None)
+    @given(graph=graphs(), percent=st.integers(0, 110))
+    def test_any_graph_has_baselines(self, graph, percent):
+        """Also without backward, outputs or bytes; and all keep the rules."""
+        budget = replay(graph).peak_bytes * percent // 100
+        for row in compare(graph, budget):
+            if row.steps:
+                assert check(graph, row.steps, row.peak_bytes) == ()
+                assert row.duration_ns >= graph.duration_ns
 
     def test_many_budgets_at_once(self):
         """Each budget's rows are those of `compare`; there may be no budget at all."""
