@@ -1,6 +1,7 @@
 """All baselines on one footing, and the methods that are not made of segments."""
 
 import ctypes
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -146,6 +147,33 @@ class TestCompare:
             if row.steps:
                 assert check(graph, row.steps, row.peak_bytes) == ()
                 assert row.duration_ns >= graph.duration_ns
+
+    def test_figures_scale_to_the_largest_steps(self):
+        """Times 2**45 bytes and 10**13 ns every method does the same.
+
+        All but DTR, whose staleness counts from 1 ns.
+        """
+        graph = random_chain(3, 6)
+        large = replace(
+            graph,
+            values=tuple(replace(v, bytes=v.bytes << 45) for v in graph.values),
+            ops=tuple(
+                replace(
+                    op,
+                    duration_ns=op.duration_ns * 10**13,
+                    workspace_bytes=op.workspace_bytes << 45,
+                )
+                for op in graph.ops
+            ),
+        )
+        methods = [method for method in METHODS if method.name != "DTR"]
+        budget = replay(graph).peak_bytes * 3 // 4
+        rows = compare(graph, budget, methods=methods)
+
+        assert [
+            (row.peak_bytes, row.duration_ns)
+            for row in compare(large, budget << 45, methods=methods)
+        ] == [(row.peak_bytes << 45, row.duration_ns * 10**13) for row in rows]
 
     def test_many_budgets_at_once(self):
         """Each budget's rows are those of `compare`; there may be no budget at all."""
