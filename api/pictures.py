@@ -185,9 +185,11 @@ class _Drawing:
         axes.plot([], [], color=_BUDGET, linestyle="--", label="budget")
         axes.annotate(
             f"budget {limit:.1f} {self.unit.decimal}",
-            (0, limit),
-            xytext=(6, 5),
+            (1, limit),  # at the right end, where few steps still hold much
+            xycoords=axes.get_yaxis_transform(),
+            xytext=(-6, 5),
             textcoords="offset points",
+            horizontalalignment="right",
             color=_BUDGET,
             weight="bold",
         )
