@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .clock import Cancel
+    from .frontier import Frontier, sweep
     from .options import Event, Options
     from .rules import Action, Rule, Trait
     from .solver import MinBudget, min_budget, solve
@@ -18,24 +19,28 @@ __all__ = [
     "Action",
     "Cancel",
     "Event",
+    "Frontier",
     "MinBudget",
     "Options",
     "Rule",
     "Trait",
     "min_budget",
     "solve",
+    "sweep",
 ]
 
 _HOMES = {
     "Action": "rules",
     "Cancel": "clock",
     "Event": "options",
+    "Frontier": "frontier",
     "MinBudget": "solver",
     "Options": "options",
     "Rule": "rules",
     "Trait": "rules",
     "min_budget": "solver",
     "solve": "solver",
+    "sweep": "frontier",
 }
 
 

@@ -54,11 +54,13 @@ class Clock:
     """Seconds kept free for what follows the search: replay, check, fingerprints."""
     work: int = 0
     """Elementary steps paid for: about one per step replayed or arc of a flow."""
+    stopped: float | None = None
 
     @property
     def seconds(self) -> float:
-        """Return the seconds since the start."""
-        return time.monotonic() - self.started
+        """Return the seconds from the start until now, or until it was stopped."""
+        now = time.monotonic() if self.stopped is None else self.stopped
+        return now - self.started
 
     @property
     def left(self) -> float:
@@ -76,6 +78,10 @@ class Clock:
             return own
         above = self.parent.work_left
         return above if own is None else own if above is None else min(own, above)
+
+    def stop(self) -> None:
+        """End the count of seconds."""
+        self.stopped = time.monotonic()
 
     def pay(self, steps: int) -> None:
         """Count elementary steps that were done."""

@@ -25,7 +25,6 @@ _TASTES = (
     Taste(gap_weight=0.5, noise=0.7),
     Taste(noise=0.7),
 )
-_DROPS_PER_OP = 1
 _RESOLUTION = 1000
 """The search for a smaller budget ends at steps of one in so many."""
 
@@ -74,25 +73,28 @@ def _height(floor: Floor) -> int:
     return floor.least_bytes
 
 
-def squeeze(cuts: Cuts, progress: Progress, floor: Floor) -> IntArray:
+def squeeze(
+    cuts: Cuts, progress: Progress, floor: Floor, *, drops_per_op: float = 1.0
+) -> IntArray:
     """Return a schedule of a peak as small as repeated repair finds.
 
     Bisects between the floor and the best peak, taking a goal that no variant of the
-    repair reaches as out of reach; a heuristic, so a smaller budget may exist.
+    repair reaches as out of reach; a heuristic, so a smaller budget may exist. Fewer
+    `drops_per_op` give up sooner, and end at a larger budget where that is hard.
     """
     progress.begin("squeeze")
-    problem = cuts.problem
+    problem, reach = cuts.problem, _Reach(cuts, progress, floor, drops_per_op)
     best = _obedient(progress, unplanned(problem))
     top, low = int(peak(problem, best)), floor.least_bytes
     while top - low > max(1, top // _RESOLUTION) and not progress.clock.is_over():
         goal = (low + top) // 2
-        found = _reach(cuts, progress, best, floor, goal)
+        found = reach.from_(best, goal)
         if found is None:
             low = goal
         else:
             best, top = found, int(peak(problem, found))
-    if top > low and not progress.clock.is_over():
-        found = _reach(cuts, progress, best, floor, low)
+    if top > low == floor.least_bytes and not progress.clock.is_over():
+        found = reach.from_(best, low)
         best = best if found is None else found
     return best
 
@@ -109,19 +111,27 @@ def _obedient(progress: Progress, steps: IntArray) -> IntArray:
     return found
 
 
-def _reach(
-    cuts: Cuts, progress: Progress, best: IntArray, floor: Floor, goal: int
-) -> IntArray | None:
-    for steps in _squeezable(cuts, best, floor):
-        for taste in _TASTES:
-            found = repair_within(
-                progress, steps, goal, taste, drops_per_op=_DROPS_PER_OP
-            )
-            if found is not None:
-                return found
-            if progress.clock.is_over():
-                return None
-    return None
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """How a squeeze tries to reach a goal."""
+
+    cuts: Cuts
+    progress: Progress
+    floor: Floor
+    drops_per_op: float
+
+    def from_(self, best: IntArray, goal: int) -> IntArray | None:
+        """Return a schedule of a peak up to `goal`, None if no variant finds one."""
+        for steps in _squeezable(self.cuts, best, self.floor):
+            for taste in _TASTES:
+                found = repair_within(
+                    self.progress, steps, goal, taste, drops_per_op=self.drops_per_op
+                )
+                if found is not None:
+                    return found
+                if self.progress.clock.is_over():
+                    return None
+        return None
 
 
 def _squeezable(cuts: Cuts, best: IntArray, floor: Floor) -> Iterator[IntArray]:

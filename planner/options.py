@@ -80,6 +80,8 @@ class Event:
     """Proven: no schedule within the budget is shorter."""
     unplanned_ns: int
     """Duration of every op once, of which the gap is a share."""
+    budget_bytes: int
+    """The peak that the best plan may have; vast while the smallest is looked for."""
 
     @property
     def gap(self) -> float | None:

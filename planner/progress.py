@@ -24,6 +24,21 @@ class Proof:
     method: str
 
 
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much one solve tries, in terms of what a solve that stands alone tries."""
+
+    drops_per_op: float = 4.0
+    """Drops after which a repair gives up, for each op of the graph."""
+    moments: int = 12
+    """Most moments of an integer program."""
+    work: float = 1.0
+    """Share of the work of programs and local search."""
+
+
+FULL = Effort()
+
+
 @dataclass(slots=True)
 class Progress:
     """One solve under way: stages offer plans and proofs, and ask whether to go on."""
@@ -33,6 +48,7 @@ class Progress:
     options: Options
     clock: Clock
     listener: Listener | None = None
+    effort: Effort = FULL
     best: IntArray | None = None
     duration_ns: int | None = None
     stages: list[str] = field(default_factory=list)
@@ -62,6 +78,16 @@ class Progress:
         self.best, self.duration_ns = steps, found
         self._report()
         return True
+
+    def take(self, other: Progress) -> None:
+        """Take the plan of a smaller budget over unless it is longer.
+
+        Of two plans of one duration it is the one of the lower peak.
+        """
+        theirs, ours = other.duration_ns, self.duration_ns
+        if theirs is not None and (ours is None or theirs <= ours):
+            self.best, self.duration_ns = other.best, theirs
+            self._report()
 
     def prove(self, order: Order, added_ns: int, method: str) -> None:
         """Note a proof; one for every order also holds for the given one."""
@@ -112,5 +138,6 @@ class Progress:
                 duration_ns=self.duration_ns,
                 lower_bound_ns=self.unplanned_ns + self.strongest[1].added_ns,
                 unplanned_ns=self.unplanned_ns,
+                budget_bytes=self.budget,
             )
             self.listener(event)

@@ -23,7 +23,6 @@ _DROPS_AT_ONCE, _ATTEMPTS_AT_ONCE, _MOVES_AT_ONCE = 16, 256, 8
 """At most so many between two looks at the clock; fewer on large graphs."""
 _PASSES_PER_DROP, _PASSES_PER_ATTEMPT = 4, 3
 """Times that a drop and an attempt go through the schedule."""
-_DROPS_PER_OP = 4
 _MOST_MOVES = 5000
 _WALK_WORK = 5 * 10**7
 """Moves of a local search times steps times recomputations."""
@@ -33,7 +32,6 @@ _FIRST_WORK, _PROGRAM_WORK = 1.0, 4.0
 _STEPS_PER_CP_WORK = 10**8
 """Elementary steps that one unit of it counts as."""
 _LEAST_S_FOR_A_PROGRAM = 0.2
-_MOST_MOMENTS = 12
 
 
 def prove_bound(cuts: Cuts, progress: Progress) -> Bound | None:
@@ -116,13 +114,15 @@ def repair_within(
     budget: int,
     taste: Taste,
     *,
-    drops_per_op: int = _DROPS_PER_OP,
+    drops_per_op: float | None = None,
 ) -> IntArray | None:
     """Repair until it ends or the time is over; None unless the schedule fits.
 
     Near the smallest budgets repair may go round in circles; so many drops end it.
     """
-    most = _DROPS_AT_ONCE + drops_per_op * progress.problem.num_ops
+    if drops_per_op is None:
+        drops_per_op = progress.effort.drops_per_op
+    most = _DROPS_AT_ONCE + int(drops_per_op * progress.problem.num_ops)
     while most > 0:
         per_drop = _PASSES_PER_DROP * len(steps)
         drops = progress.clock.at_once(per_drop, _DROPS_AT_ONCE)
@@ -156,7 +156,7 @@ def fill_within(progress: Progress, steps: IntArray) -> IntArray:
     return steps
 
 
-def search_locally(progress: Progress, effort: float = 1.0) -> None:
+def search_locally(progress: Progress) -> None:
     """Search around the best plan, by an amount of work that the graph's size sets.
 
     A single move on a graph so large that it would not end in time is not begun.
@@ -168,7 +168,8 @@ def search_locally(progress: Progress, effort: float = 1.0) -> None:
     if per_move > _LONGEST_MOVE:
         return
     progress.begin("local-search")
-    moves = min(_MOST_MOVES, int(effort * _WALK_WORK) // per_move + 1)
+    work = int(progress.effort.work * _WALK_WORK)
+    moves = min(_MOST_MOVES, work // per_move + 1)
     together = progress.clock.at_once(_PASSES_PER_ATTEMPT * per_move, _MOVES_AT_ONCE)
     at = Walk(best, best)
     for first in range(0, moves, together):
@@ -183,7 +184,7 @@ def search_locally(progress: Progress, effort: float = 1.0) -> None:
         progress.offer(fill_within(progress, at.best))
 
 
-def solve_programs(progress: Progress, first_op: int, effort: float = 1.0) -> None:
+def solve_programs(progress: Progress, first_op: int) -> None:
     """Solve the program at one moment, then at more, until its solution fits.
 
     Each solution is expanded into a schedule and replayed; where that exceeds the
@@ -194,10 +195,10 @@ def solve_programs(progress: Progress, first_op: int, effort: float = 1.0) -> No
     progress.begin("integer-program")
     barred = progress.problem.barred.any()
     ops = sorted({first_op, progress.problem.num_forward} if barred else {first_op})
-    while len(ops) <= _MOST_MOMENTS:
+    while len(ops) <= progress.effort.moments:
         if progress.clock.left < _LEAST_S_FOR_A_PROGRAM:
             return
-        answer = _solve_program(progress, ops, effort)
+        answer = _solve_program(progress, ops)
         if not answer.runs or progress.done:
             return
         steps = expand(progress.problem, ops, answer)
@@ -209,11 +210,12 @@ def solve_programs(progress: Progress, first_op: int, effort: float = 1.0) -> No
         ops = sorted([*ops, another])
 
 
-def _solve_program(progress: Progress, ops: list[int], effort: float) -> Answer:
-    work, left = _FIRST_WORK if len(ops) == 1 else _PROGRAM_WORK, progress.clock
-    work *= effort
-    if left.work_left is not None:
-        work = min(work, max(left.work_left, 0) / _STEPS_PER_CP_WORK)
+def _solve_program(progress: Progress, ops: list[int]) -> Answer:
+    work = _FIRST_WORK if len(ops) == 1 else _PROGRAM_WORK
+    work *= progress.effort.work
+    left = progress.clock.work_left
+    if left is not None:
+        work = min(work, max(left, 0) / _STEPS_PER_CP_WORK)
     program = Program(progress.problem, ops, progress.budget)
     answer = program.solve(
         below_ns=progress.added_ns, work=work, stop=progress.clock.is_over

@@ -10,7 +10,7 @@ from .bounds import Cuts
 from .clock import UNIT, Cancel, Clock
 from .options import Options
 from .problem import Problem
-from .progress import Listener, Progress
+from .progress import FULL, Effort, Listener, Progress
 from .reduce import reduce, unreduced
 from .result import Description, describe
 from .rules import Obedience, obey
@@ -54,11 +54,15 @@ class Task:
         )
 
     def begin(
-        self, budget: int, listener: Listener | None, clock: Clock | None = None
+        self,
+        budget: int,
+        listener: Listener | None,
+        clock: Clock | None = None,
+        effort: Effort = FULL,
     ) -> Progress:
         """Return a solve under a budget that has just begun."""
         clock = clock or self.clock
-        return Progress(self.problem, budget, self.options, clock, listener)
+        return Progress(self.problem, budget, self.options, clock, listener, effort)
 
 
 def _clock(options: Options, cancel: Cancel) -> Clock:
