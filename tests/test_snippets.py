@@ -77,16 +77,13 @@ def test_python_runs(block, tmp_path):
 def test_commands_run(block, tmp_path):
     """Commands of Encamp succeed in order, beside the files that the page shows.
 
-    A block may rely on what an earlier one on the page wrote. Of `make` and `pip` the
-    targets and the extras exist; programs of the environment are there.
+    Of `make` and `pip` the targets and the extras exist; programs of the environment
+    are there.
     """
-    page = [b for b in blocks("python", "console", "yaml") if b.page == block.page]
-    for earlier in page:
-        if earlier.file is not None:
-            (tmp_path / earlier.file).write_text(earlier.text, encoding="utf-8")
-    for words in [
-        w for b in page[: page.index(block) + 1] if b in SHELL for w in commands(b)
-    ]:
+    for shown in blocks("python"):
+        if shown.page == block.page and shown.file is not None:
+            (tmp_path / shown.file).write_text(shown.text, encoding="utf-8")
+    for words in commands(block):
         check(words, tmp_path)
 
 
