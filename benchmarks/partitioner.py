@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 from torch import fx
 from torch._functorch import config as functorch_config
@@ -110,8 +111,7 @@ def _joined(
     """Put the backward behind the forward, its saved tensors wired through."""
     graph = fx.Graph()
     count = joint.num_forward_outputs
-    (outputs,) = forward.graph.output_node().args
-    (gradients,) = backward.graph.output_node().args
+    outputs, gradients = _returned(forward), _returned(backward)
     first = _copied(graph, forward, {})
     for node in graph.nodes:
         node.meta["partitioner_tag"] = "must_be_in_forward"
@@ -130,6 +130,12 @@ def _joined(
     module = fx.GraphModule(joint.module, graph)
     _propagate(module)
     return JointStep(module, count, joint.inputs)
+
+
+def _returned(module: fx.GraphModule) -> list[Any]:
+    """Return what a graph returns: nodes, or None where there is no gradient."""
+    (returned,) = module.graph.output_node().args
+    return list(returned)  # type: ignore[arg-type]
 
 
 def _copied(

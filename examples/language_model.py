@@ -32,7 +32,7 @@ def model(*, layers: int = 6, width: int = 384) -> GPT2LMHeadModel:
     that the library neither warns nor logs, which would break the step's graph.
     """
     torch.manual_seed(SEED)
-    made = GPT2LMHeadModel(
+    made: GPT2LMHeadModel = GPT2LMHeadModel(
         GPT2Config(
             vocab_size=256,
             n_positions=LENGTH,
@@ -45,7 +45,8 @@ def model(*, layers: int = 6, width: int = 384) -> GPT2LMHeadModel:
         )
     )
     made.loss_type = "ForCausalLM"
-    return made.train()
+    made.train()
+    return made
 
 
 def batches(number: int) -> list[Batch]:

@@ -92,7 +92,7 @@ class Trainer:
         started = time.perf_counter_ns()
         output = self._call(**batch)
         loss = loss_of(output)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.durations_ns.append(time.perf_counter_ns() - started)
         self.losses.append(loss.item())
 

@@ -7,23 +7,28 @@ from typing import Any
 from benchmarks.registry import Case, add_case
 
 
-def llama(**smaller: int) -> tuple[Any, ...]:
-    """Return Llama 7B in bfloat16 with a batch of 1 x 2048, or something `smaller`."""
+def llama(*, layers: int = 32) -> tuple[Any, ...]:
+    """Return Llama 7B in bfloat16, or its first layers, with a batch of 1 x 2048."""
     import torch  # noqa: PLC0415 - only the child that traces loads it
     from transformers import AutoModelForCausalLM, LlamaConfig  # noqa: PLC0415
 
-    ids = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
-    config = LlamaConfig(use_cache=False, **ids, **smaller)
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    config = LlamaConfig(
+        num_hidden_layers=layers,
+        bos_token_id=0,
+        eos_token_id=0,
+        pad_token_id=0,
+        use_cache=False,
+    )
+    build: Any = AutoModelForCausalLM.from_config
+    model = build(config, dtype=torch.bfloat16)
     model.loss_type = "ForCausalLM"
     words = torch.zeros(1, 2048, dtype=torch.long)
-    batch = {"input_ids": words, "labels": words}
-    return model.train(), (), batch
+    return model.train(), (), {"input_ids": words, "labels": words}
 
 
 def two_layers() -> tuple[Any, ...]:
     """Return two layers of it."""
-    return llama(num_hidden_layers=2)
+    return llama(layers=2)
 
 
 add_case(Case("llama-7b", "Llama 7B, bfloat16, batch 1 x 2048", ("capture",), llama))
