@@ -32,7 +32,7 @@ def graph():
 def plan(graph):
     """Return a plan of it that recomputes."""
     budget = int(replay(graph).peak_bytes * 0.7)
-    return solve(graph, budget, options=Options(time_limit_s=2))
+    return solve(graph, budget, options=Options(time_limit_s=None, work_limit=300))
 
 
 def test_a_budget_is_planned_for(graph):
