@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from encamp.errors import MissingExtraError, OptionError
+from encamp.errors import OptionError
 from encamp.graph import CostGraph, Phase
 from encamp.plan import Plan
 from encamp.replay import Timeline, replay
 from encamp.units import format_bytes
 
+from .picture_style import drawing, require_drawable, unit_of
+
 if TYPE_CHECKING:  # an optional dependency
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-SUFFIXES = (".png", ".svg", ".pdf")
-"""The kinds of picture that can be written."""
 
 _MILLISECOND = 10**6
 _UNPLANNED = "#7d8794"  # grey: what was
@@ -28,16 +26,6 @@ _PLANNED = "#1668b8"  # blue: what is
 _BUDGET = "#c62828"  # red: what is not to be crossed
 _RECOMPUTING = "#e08a00"  # amber: what it costs
 _RESIDENT = "#d3dae3"  # pale: what is there anyway
-_STYLE: dict[Any, Any] = {  # matplotlib spells its keys out as literals
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 12,
-    "axes.titleweight": "bold",
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same picture everywhere
-    "font.size": 10,
-    "svg.fonttype": "none",  # text stays text
-}
 
 
 def draw_memory(graph: CostGraph, plan: Plan, path: str | PathLike[str]) -> None:
@@ -49,58 +37,17 @@ def draw_memory(graph: CostGraph, plan: Plan, path: str | PathLike[str]) -> None
 
     Raises:
         MissingExtraError: matplotlib is not installed.
-        OptionError: the suffix is none of `SUFFIXES`, or the plan has no steps.
+        OptionError: the suffix is none of `picture_style.SUFFIXES`, or the plan has
+            no steps.
         InvalidPlanError: the plan is for another graph.
 
     """
-    if find_spec("matplotlib") is None:
-        msg = "drawing needs matplotlib: pip install 'encamp[plot]'"
-        raise MissingExtraError(msg)
-    _require_drawable(plan, Path(path))
-    import matplotlib as mpl  # noqa: PLC0415 - optional, and slow to load
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(9, 4.8), dpi=160, layout="constrained")
-        _Drawing(graph, plan).on(figure)
-        figure.savefig(path)
-
-
-def _require_drawable(plan: Plan, path: Path) -> None:
-    if path.suffix.lower() not in SUFFIXES:
-        kinds = ", ".join(SUFFIXES)
-        msg = f"cannot draw to {path.name!r}: a picture's name ends in one of {kinds}"
-        raise OptionError(msg)
+    require_drawable(Path(path))
     if not plan.steps:
         msg = f"the plan of {plan.graph.name!r} is {plan.status}: nothing to draw"
         raise OptionError(msg)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """A decimal unit of bytes, with the binary one beside it."""
-
-    decimal: str
-    binary: str
-    power: int
-
-    @property
-    def bytes(self) -> int:
-        """Bytes in one decimal unit."""
-        return int(1000**self.power)
-
-    @property
-    def ratio(self) -> float:
-        """Binary units in one decimal unit."""
-        return float((1000 / 1024) ** self.power)
-
-
-_UNITS = (_Unit("GB", "GiB", 3), _Unit("MB", "MiB", 2), _Unit("kB", "KiB", 1))
-
-
-def _unit_of(largest: int) -> _Unit:
-    """Return the largest unit that `largest` bytes fill, else the smallest."""
-    return next((unit for unit in _UNITS if largest >= unit.bytes), _UNITS[-1])
+    with drawing(Path(path)) as figure:
+        _Drawing(graph, plan).on(figure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +83,7 @@ class _Drawing:
         self.planned = _curve(graph, replay(graph, plan.steps))
         self.limit = plan.budget_bytes - plan.reserve_bytes
         self.largest = max(self.limit, self.unplanned.timeline.peak_bytes)
-        self.unit = _unit_of(self.largest)
+        self.unit = unit_of(self.largest)
 
     def on(self, figure: Figure) -> None:
         """Draw everything: the curves above, a strip of recomputation below."""

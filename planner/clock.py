@@ -63,6 +63,11 @@ class Clock:
         return now - self.started
 
     @property
+    def elapsed(self) -> float:
+        """Return the seconds since the start of the whole search."""
+        return self.seconds if self.parent is None else self.parent.elapsed
+
+    @property
     def left(self) -> float:
         """Return the seconds left, a day where there is no limit."""
         own = _A_DAY

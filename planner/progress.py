@@ -134,7 +134,7 @@ class Progress:
         if self.listener is not None and self.stages:
             event = Event(
                 stage=self.stages[-1],
-                seconds=self.clock.seconds,
+                seconds=self.clock.elapsed,
                 duration_ns=self.duration_ns,
                 lower_bound_ns=self.unplanned_ns + self.strongest[1].added_ns,
                 unplanned_ns=self.unplanned_ns,

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 import encamp
 from encamp.errors import EncampError, InternalError
 
-from . import baselines, check, devices, min_budget, plan, show, trace, verify
+from . import baselines, check, devices, min_budget, plan, show, sweep, trace, verify
 from .exits import MEANINGS, exit_of
 
 
@@ -38,6 +38,7 @@ app = typer.Typer(
 app.command("trace")(trace.trace)
 app.command("plan")(plan.plan)
 app.command("min-budget")(min_budget.min_budget)
+app.command("sweep")(sweep.sweep)
 app.command("check")(check.check)
 app.command("verify")(verify.verify)
 app.command("show")(show.show)

@@ -30,7 +30,7 @@ MEANINGS = {
     Exit.INFEASIBLE: "no schedule fits the budget; the smallest that does is named",
     Exit.STALE: "the plan belongs to another graph, or is over the budget",
     Exit.FAILED: "verification failed",
-    Exit.NO_PLAN: "the time limit came before any plan",
+    Exit.NO_PLAN: "the search ended before any plan: a limit, an interrupt",
 }
 
 _CODES: dict[type[EncampError], Exit] = {

@@ -7,26 +7,39 @@ from dataclasses import asdict
 from encamp.units import format_bytes
 from encamp.wire import read_graph
 
-from .options import GraphFile, Json, Seed, TimeLimit
+from .options import Again, GraphFile, Json, Keep, SearchTime, SearchWork, Seed
 from .output import fields, percent, print_json, print_lines
+from .search import interruptible, search_options, solving
 
 
 def min_budget(
     graph_file: GraphFile,
     as_json: Json = False,
+    keep: Keep = None,
+    recompute: Again = None,
     seed: Seed = 0,
-    time_limit: TimeLimit = 60.0,
+    time_limit: SearchTime = None,
+    work_limit: SearchWork = None,
 ) -> None:
     """Find the smallest budget that a schedule of the graph fits.
 
     Prints it with a proven lower bound, the op at its peak and what is live there.
+    Ctrl-C ends the search with the smallest so far.
     """
-    from encamp.planner import Options  # noqa: PLC0415 - loads the solver
     from encamp.planner import min_budget as smallest_budget  # noqa: PLC0415
 
+    options = search_options(
+        seed=seed,
+        time_limit=time_limit,
+        work_limit=work_limit,
+        keep=keep or (),
+        recompute=recompute or (),
+    )
     graph = read_graph(graph_file)
-    options = Options(seed=seed, time_limit_s=time_limit)
-    smallest = smallest_budget(graph, options=options)
+    with interruptible() as cancel, solving() as progress:
+        smallest = smallest_budget(
+            graph, options=options, progress=progress, cancel=cancel
+        )
     peak = smallest.plan.unplanned.peak_bytes
     if as_json:
         document = {

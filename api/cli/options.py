@@ -30,3 +30,43 @@ TimeLimit = Annotated[
     float,
     typer.Option("--time-limit", min=0.0, metavar="SECONDS", help="End the search."),
 ]
+SearchTime = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        min=0.0,
+        metavar="SECONDS",
+        help="End the search; 60 s unless its work is limited.",
+        show_default=False,
+    ),
+]
+SearchWork = Annotated[
+    int | None,
+    typer.Option(
+        "--work-limit",
+        min=0,
+        metavar="UNITS",
+        help="End the search after so many million elementary steps instead: the same"
+        " result on every machine.",
+        show_default=False,
+    ),
+]
+_RULE = "WHAT is an operator, module:PATH or name:OP; * stands for any text."
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        metavar="WHAT",
+        help=f"Never recompute these ops. {_RULE}",
+        show_default=False,
+    ),
+]
+Again = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--recompute",
+        metavar="WHAT",
+        help="Hold nothing that these forward ops make until the backward.",
+        show_default=False,
+    ),
+]

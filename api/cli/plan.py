@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,10 +15,22 @@ from encamp.plan import Plan
 from encamp.wire import read_graph, write_plan
 
 from .documents import plan_document
-from .options import Budget, GraphFile, Json, Seed, TimeLimit
+from .options import (
+    Again,
+    Budget,
+    GraphFile,
+    Json,
+    Keep,
+    SearchTime,
+    SearchWork,
+    Seed,
+)
 from .output import note, print_json, print_lines
 from .plan_summary import plan_lines
-from .search import solving
+from .search import interruptible, search_options, solving
+
+if TYPE_CHECKING:  # loading it loads the solver
+    from encamp.planner import Options
 
 
 def plan(
@@ -35,21 +47,41 @@ def plan(
     steps: Annotated[
         bool, typer.Option("--steps", help="With --json: all of it, steps too.")
     ] = False,
+    keep: Keep = None,
+    recompute: Again = None,
+    robust: Annotated[
+        str | None,
+        typer.Option(
+            "--robust",
+            metavar="SHARE",
+            help="State the worst under durations off by up to a share, e.g. 20%.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 0,
-    time_limit: TimeLimit = 60.0,
+    time_limit: SearchTime = None,
+    work_limit: SearchWork = None,
 ) -> None:
     """Find the cheapest schedule of a graph under a byte budget.
 
     Exits 3 if nothing fits, and then names the smallest budget that does; 7 if the
-    time limit came before any plan.
+    end of the search came before any plan. Ctrl-C ends it with the best plan so far.
     """
     if steps and not as_json:
         msg = "--steps goes with --json; -o writes the whole plan"
         raise typer.BadParameter(msg)
+    options = search_options(
+        seed=seed,
+        time_limit=time_limit,
+        work_limit=work_limit,
+        keep=keep or (),
+        recompute=recompute or (),
+        robust=robust,
+    )
     graph = read_graph(graph_file)
     limit, kept_free = budget_bytes(graph, budget), budget_bytes(graph, reserve)
     try:
-        found = _solve(graph, limit, kept_free, seed, time_limit)
+        found = _solve(graph, limit, kept_free, options)
     except InfeasibleError as error:
         if as_json:
             print_json(_infeasible(error))
@@ -63,15 +95,17 @@ def plan(
         print_lines(plan_lines(found))
 
 
-def _solve(
-    graph: CostGraph, limit: int, reserve: int, seed: int, seconds: float
-) -> Plan:
-    from encamp.planner import Options, solve  # noqa: PLC0415 - loads the solver
+def _solve(graph: CostGraph, limit: int, reserve: int, options: Options) -> Plan:
+    from encamp.planner import solve  # noqa: PLC0415 - loads the solver
 
-    options = Options(seed=seed, time_limit_s=seconds)
-    with solving() as progress:
+    with interruptible() as cancel, solving() as progress:
         return solve(
-            graph, limit, reserve_bytes=reserve, options=options, progress=progress
+            graph,
+            limit,
+            reserve_bytes=reserve,
+            options=options,
+            progress=progress,
+            cancel=cancel,
         )
 
 

@@ -84,10 +84,12 @@ def _figures(plan: Plan) -> list[tuple[str, str]]:
         return [("status", str(plan.status)), ("budget", budget), _made_by(plan)]
     return [
         ("status", f"{plan.status}: {_proof(plan)}"),
+        *[("rule", rule) for rule in plan.certificate.rules],
         ("budget", budget),
         ("peak", _peak(plan)),
         ("step", _step(plan)),
         ("recomputed", _recomputed(plan)),
+        *_robust(plan),
         _made_by(plan),
     ]
 
@@ -116,6 +118,19 @@ def _proof(plan: Plan) -> str:
         f"no schedule {orders} is below {bound} (gap {percent(plan.gap)}, proved by"
         f" {proof.proved_by})"
     )
+
+
+def _robust(plan: Plan) -> list[tuple[str, str]]:
+    known = plan.certificate.robust
+    if known is None:
+        return []
+    promise = "within" if known.gap <= plan.gap + known.spread else "not within"
+    text = (
+        f"with durations off by {percent(known.spread)}: at most"
+        f" {format_duration(known.duration_ns)} and a gap of {percent(known.gap)},"
+        f" {promise} the gap above plus that share"
+    )
+    return [("robust", text)]
 
 
 def _recomputed(plan: Plan) -> str:

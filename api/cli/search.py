@@ -1,20 +1,90 @@
-"""What a solve reports while it runs, on stderr."""
+"""A search on the command line: its options, its progress, its interruption."""
 
 from __future__ import annotations
 
+import re
+import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 
-from encamp.units import format_duration
+from encamp.errors import OptionError
+from encamp.units import format_bytes, format_duration
 
-from .output import note
+from .output import note, percent
 
 if TYPE_CHECKING:  # loading it loads the solver
-    from encamp.planner import Event
+    from encamp.planner import Cancel, Event, Options
+
+_SECONDS = 60.0
+_VAST = 2**60
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+def search_options(
+    *,
+    seed: int,
+    time_limit: float | None,
+    work_limit: int | None,
+    keep: Sequence[str] = (),
+    recompute: Sequence[str] = (),
+    robust: str | None = None,
+) -> Options:
+    """Return the planner's options for those of a command.
+
+    Raises:
+        BadParameter: two of them contradict each other.
+        OptionError: a rule or a share does not parse.
+
+    """
+    from encamp.planner import Action, Options, Rule  # noqa: PLC0415 - loads the solver
+
+    if time_limit is not None and work_limit is not None:
+        msg = "--time-limit and --work-limit exclude each other"
+        raise typer.BadParameter(msg)
+    rules = [Rule.parse(Action.KEEP, text) for text in keep]
+    rules += [Rule.parse(Action.RECOMPUTE, text) for text in recompute]
+    return Options(
+        seed=seed,
+        time_limit_s=_SECONDS if time_limit is None else time_limit,
+        work_limit=work_limit,
+        rules=tuple(rules),
+        robust=None if robust is None else _share(robust),
+    )
+
+
+def _share(text: str) -> float:
+    found = _SHARE.fullmatch(text.strip())
+    if found is None:
+        msg = f"not a share: {text!r}; write it as '20%'"
+        raise OptionError(msg)
+    # By decimal digits: 20 % is the float that is written 0.2.
+    whole, _, part = found[1].partition(".")
+    return float(f"{whole}{part}e-{len(part) + 2}")
+
+
+@contextmanager
+def interruptible() -> Iterator[Cancel]:
+    """Give a token that the first Ctrl-C sets; the second one ends the command."""
+    from encamp.planner import Cancel  # noqa: PLC0415 - loads the solver
+
+    cancel = Cancel()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        cancel.set()
+        signal.signal(signal.SIGINT, before)
+        note("interrupted: ending with the best so far; once more to end at once")
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield cancel
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -31,15 +101,44 @@ class _Stages:
     """Prints a line for each stage a solve enters."""
 
     def __init__(self) -> None:
-        self._stage = ""
+        self._seen: tuple[int, str] | None = None
 
     def __call__(self, event: Event) -> None:
-        if event.stage != self._stage:
-            self._stage = event.stage
+        if self._seen != (event.budget_bytes, event.stage):
+            self._seen = event.budget_bytes, event.stage
             note(_told(event))
+
+
+@contextmanager
+def sweeping() -> Iterator[Callable[[Event], None]]:
+    """Give a function to call with each event of the solves at several budgets."""
+    with solving() as tell:
+        if isinstance(tell, _Stages):
+            yield _Budgets()
+        else:
+            yield tell
+
+
+class _Budgets:
+    """Prints a line for each budget a sweep comes to."""
+
+    def __init__(self) -> None:
+        self._budget: int | None = None
+
+    def __call__(self, event: Event) -> None:
+        if self._budget != event.budget_bytes:
+            self._budget = event.budget_bytes
+            note(f"{event.seconds:.1f} s  {_goal(event)}")
+
+
+def _goal(event: Event) -> str:
+    if event.budget_bytes > _VAST:
+        return "looking for the smallest budget"
+    return f"planning for {format_bytes(event.budget_bytes)}"
 
 
 def _told(event: Event) -> str:
     best = "none" if event.duration_ns is None else format_duration(event.duration_ns)
     bound = format_duration(event.lower_bound_ns)
-    return f"{event.seconds:.1f} s  {event.stage}: best {best}, bound {bound}"
+    gap = "" if event.gap is None else f", gap {percent(event.gap)}"
+    return f"{event.seconds:.1f} s  {event.stage}: best {best}, bound {bound}{gap}"

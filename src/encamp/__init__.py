@@ -84,7 +84,7 @@ def plan(
     Raises:
         UnitError: the budget or the reserve does not parse.
         InfeasibleError: no schedule fits.
-        NoPlanError: the time limit came before any plan.
+        NoPlanError: a limit or an interrupt came before any plan.
 
     """
     from encamp.planner import Options, solve  # noqa: PLC0415 - loads the solver

@@ -10,7 +10,7 @@ EncampError
 │   ├── InvalidPlanError   its steps break the rules of the graph (see `check`)
 │   └── StalePlanError     it was made for another graph, or no longer fits
 ├── InfeasibleError      no schedule of the graph fits the budget
-├── NoPlanError          the time limit came before any plan
+├── NoPlanError          a limit or an interrupt came before any plan
 ├── UnsupportedError     the step holds something Encamp refuses to plan
 │   └── CaptureError       the step could not be captured as one graph
 ├── CostError            an operation's cost could not be measured or looked up
@@ -110,7 +110,7 @@ class InfeasibleError(EncampError):
 
 
 class NoPlanError(EncampError):
-    """The time limit came before any plan that fits was found."""
+    """A limit or an interrupt came before any plan that fits was found."""
 
 
 class UnsupportedError(EncampError):

@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from cli_chain import SMALLEST, SMALLEST_STEPS, chain, plan_of
 from encamp.api.cli import app
-from encamp.api.pictures import SUFFIXES, draw_memory
+from encamp.api.picture_style import SUFFIXES
+from encamp.api.pictures import draw_memory
 from encamp.errors import InvalidPlanError, MissingExtraError, OptionError
 from encamp.graph import CostGraph
 from encamp.plan import Plan
@@ -74,7 +75,7 @@ class TestDrawMemory:
 
     def test_needs_matplotlib(self, monkeypatch, tmp_path):
         """Without it, the message says what to install."""
-        monkeypatch.setattr("encamp.api.pictures.find_spec", lambda _: None)
+        monkeypatch.setattr("encamp.api.picture_style.find_spec", lambda _: None)
 
         with pytest.raises(MissingExtraError, match=r"pip install 'encamp\[plot\]'"):
             draw_memory(*in_millions(), tmp_path / "a.svg")
