@@ -1,18 +1,26 @@
 """Compiling the planner's inner loops, in one place and typed.
 
 The loops are plain Python over NumPy arrays; Numba compiles them on first use and
-keeps the machine code beside the source, or in the user's cache folder where the
-package is read-only, so that later processes load it in milliseconds.
+keeps the machine code in the user's cache folder, so that later processes load it in
+milliseconds. Numba looks at the file of a function only, not at the files of those it
+calls and inlines; the cache is kept apart for each state of the planner's source, or
+an edit would leave stale code running.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import TypeVar, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
+
+from encamp.folders import cache_folder
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -24,10 +32,31 @@ Function = TypeVar("Function", bound=Callable[..., object])
 def compiled(function: Function) -> Function:
     """Return `function` compiled, cached on disk and free of the interpreter lock."""
     try:
-        return cast("Function", numba.njit(cache=True, nogil=True)(function))
+        with _numba_caches_in(cache_folder() / "planner" / _source_digest()):
+            return cast("Function", numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:
         # No folder for the cache can be written: compile anew in each process.
         return cast("Function", numba.njit(nogil=True)(function))
+
+
+@contextmanager
+def _numba_caches_in(folder: Path) -> Iterator[None]:
+    """Set the folder that Numba takes for functions compiled in the body."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+@cache
+def _source_digest() -> str:
+    """Return a digest of the planner's source."""
+    state = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        state.update(path.read_bytes())
+    return state.hexdigest()[:16]
 
 
 def random_state(seed: int) -> RandomState:

@@ -1,6 +1,5 @@
 """What the pages tell people to run, runs."""
 
-import os
 import re
 import runpy
 import shlex
@@ -106,15 +105,13 @@ def check(words, folder):
 
 
 def run(words, folder):
-    """Run a program in a folder, with measured costs kept there."""
-    environment = os.environ | {"ENCAMP_CACHE_DIR": str(folder / "cache")}
+    """Run a program in a folder; the tests' cache (see conftest.py) goes with it."""
     return subprocess.run(
         words,
         check=False,
         capture_output=True,
         text=True,
         cwd=folder,
-        env=environment,
     )
 
 

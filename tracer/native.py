@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from .folders import cache_folder
+from encamp.folders import cache_folder
 
 SOURCE = r"""
 #include <c10/core/Allocator.h>

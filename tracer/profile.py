@@ -9,11 +9,11 @@ import torch
 from torch._ops import HigherOrderOperator
 
 from encamp.errors import CostError
+from encamp.folders import cache_folder
 
 from .call_text import describe, digest, target_name
 from .calls import OpCall, OpCost, Progress
 from .cost_cache import CostCache, Environment
-from .folders import cache_folder
 from .isolation import isolated
 from .machine import device_memory, device_name
 from .meter import best_meter

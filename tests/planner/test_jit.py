@@ -16,7 +16,9 @@ def test_compiles_without_a_cache_where_none_can_be_written(monkeypatch):
             raise RuntimeError("cannot cache function: no locator available")
         return numba.njit(**options)
 
-    monkeypatch.setattr(jit, "numba", SimpleNamespace(njit=unwritable))
+    monkeypatch.setattr(
+        jit, "numba", SimpleNamespace(njit=unwritable, config=numba.config)
+    )
 
     assert jit.compiled(lambda number: number + 1)(1) == 2
 
@@ -41,3 +43,23 @@ class TestRandomStream:
         state = jit.random_state(1)
 
         assert {jit.below(state, limit) for _ in range(200)} == set(range(limit))
+
+
+class TestCache:
+    def test_is_another_for_another_source(self, monkeypatch, tmp_path):
+        """A changed file of the planner changes the digest its cache is kept under."""
+        source = tmp_path / "jit.py"
+        source.write_text("first")
+        monkeypatch.setattr(jit, "__file__", str(source))
+        digest = jit._source_digest.__wrapped__
+        before = digest()
+        (tmp_path / "callee.py").write_text("second")
+
+        assert digest() != before
+
+    def test_leaves_the_folder_of_others_alone(self):
+        """Compiling ours does not move where other functions are cached."""
+        before = numba.config.CACHE_DIR
+        jit.compiled(lambda number: number + 2)
+
+        assert before == numba.config.CACHE_DIR

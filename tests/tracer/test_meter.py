@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from encamp.errors import CostError
-from encamp.tracer.folders import cache_folder
+from encamp.folders import cache_folder
 from encamp.tracer.meter import (
     AllocatorMeter,
     ProfilerMeter,
