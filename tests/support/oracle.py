@@ -33,8 +33,15 @@ class _Move:
 
 
 class _Rules:
-    def __init__(self, graph: CostGraph, *, in_order: bool) -> None:
+    def __init__(
+        self,
+        graph: CostGraph,
+        *,
+        in_order: bool,
+        barred: frozenset[int] = frozenset(),
+    ) -> None:
         self.graph = graph
+        self.barred = barred
         self.in_order = in_order
         self.given = frozenset(
             v.id
@@ -80,6 +87,7 @@ class _Rules:
         if op.phase is Phase.BACKWARD and not state.handed:
             forward = frozenset(range(self.graph.num_forward))
             allowed &= state.done >= forward and state.held >= self.early
+            allowed &= not state.held & self.barred - frozenset(op.inputs)
         return allowed and self._available(state) >= frozenset(op.inputs)
 
     def _available(self, state: _State) -> frozenset[int]:
@@ -103,13 +111,18 @@ class _Rules:
 
 
 def least_duration(
-    graph: CostGraph, budget: int, *, in_order: bool = False
+    graph: CostGraph,
+    budget: int,
+    *,
+    in_order: bool = False,
+    barred: frozenset[int] = frozenset(),
 ) -> int | None:
     """Return the duration of the shortest schedule within a budget, None if none fits.
 
-    With `in_order` only schedules whose first runs are in op order count.
+    With `in_order` only schedules whose first runs are in op order count. The first
+    backward op runs only when no `barred` value is held but what it reads.
     """
-    rules = _Rules(graph, in_order=in_order)
+    rules = _Rules(graph, in_order=in_order, barred=barred)
 
     def extend(total: int, move: _Move) -> int | None:
         return total + move.duration if move.memory <= budget else None
