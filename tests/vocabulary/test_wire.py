@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from encamp import wire
 from encamp.errors import WireError
-from encamp.plan import Certificate, SolverInfo, Status
+from encamp.plan import Certificate, Robustness, SolverInfo, Status
 from graphs import chain, noisy, plan_of, unsolved_plan
 from strategies import graphs, plans
 
@@ -90,6 +90,17 @@ def test_a_plan_is_one_step_a_line_and_has_its_gap():
     text = PLAN_TEXT.replace("STRUCTURE", plan.graph.structure)
 
     assert wire.plan_to_json(plan) == text.replace("EXACT", plan.graph.exact)
+
+
+def test_a_certificate_keeps_its_rules_and_its_spread():
+    """What the bound holds for comes back; where there is nothing, no field is."""
+    worst = Robustness(spread=0.2, duration_ns=2640, gap=0.15)
+    certificate = Certificate(2100, "cut", rules=("keep name:first",), robust=worst)
+    plan = plan_of(chain(), certificate=certificate)
+
+    assert wire.plan_from_json(wire.plan_to_json(plan)) == plan
+    assert "rules" not in wire.plan_to_json(plan_of(chain()))
+    assert "robust" not in wire.plan_to_json(plan_of(chain()))
 
 
 def test_the_fields_of_a_plan_are_its_document_without_steps():
