@@ -29,7 +29,7 @@ from .solver import UNBOUNDED
 from .start import unplanned
 from .task import Task
 
-_EFFORT = Effort(drops_per_op=0.5, moments=3, work=0.25)
+_EFFORT = Effort(drops_per_op=0.25, moments=2, work=0.05)
 """Less than a single solve's: the neighbours have done much of it."""
 _DROPS_PER_OP = 0.25
 """For the smallest budget, where repairs that give up are most of the time."""

@@ -13,8 +13,8 @@ from .rules import Rule
 class Options:
     """Settings of a solve. Each technique has a switch, so that it can be measured.
 
-    With one seed a solve is deterministic unless the time limit ends it; with a work
-    limit it always is.
+    With one seed a solve is deterministic unless a stage runs short of time; with a
+    work limit it always is.
 
     Raises:
         OptionError: a limit, a gap or a spread is out of its range.
