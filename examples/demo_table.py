@@ -171,10 +171,10 @@ def _fastest(stock: Sequence[StockStep], plan: Plan) -> str:
     fitting = [s for s in stock if s.timeline.peak_bytes <= plan.budget_bytes]
     if not fitting:
         return "no setting of PyTorch's budget fits the plan's"
-    best = min(fitting, key=lambda s: s.timeline.duration_ns)
-    share = _share(best.timeline.peak_bytes, plan.unplanned.peak_bytes)
-    time = _time(best.timeline.duration_ns, plan.unplanned.duration_ns)
+    best = min(fitting, key=lambda s: s.again_ns)
+    peak = _share(best.timeline.peak_bytes, plan.unplanned.peak_bytes)
+    again = _share(best.again_ns, plan.unplanned.duration_ns)
     return (
-        f"PyTorch's fastest setting within the plan's budget is {best.setting:g}:"
-        f" predicted {share} of the peak and {time}"
+        f"within the plan's budget PyTorch recomputes least at {best.setting:g}:"
+        f" {again} of the step, at {peak} of the peak (predicted)"
     )
