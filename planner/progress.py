@@ -36,6 +36,9 @@ class Effort:
     """Share of the work of programs and local search."""
 
 
+_WIDE_GAP = 0.005
+"""Share of the unplanned step; most solves end with a gap far under it."""
+
 FULL = Effort()
 
 
@@ -118,6 +121,14 @@ class Progress:
         """Return the duration that closes the gap as far as the options ask."""
         proved = self.unplanned_ns + self.strongest[1].added_ns
         return proved + int(self.options.target_gap * self.unplanned_ns)
+
+    @property
+    def wide(self) -> bool:
+        """Return whether the gap is so wide that more of the same is worth trying."""
+        if self.duration_ns is None:
+            return False
+        excess = self.duration_ns - self.unplanned_ns - self.strongest[1].added_ns
+        return excess > _WIDE_GAP * self.unplanned_ns
 
     @property
     def closed(self) -> bool:

@@ -135,6 +135,11 @@ def _search(task: Task, progress: Progress) -> Bound | None:
     if found is not None and found.added_ns is None:
         return found
     stages.start_repair_fill(task.cuts, found, progress)
+    if options.bound and progress.best is None:
+        # The floor costs more than the cuts at the budget, and proves more.
+        floor = floor_of(task.cuts, progress)
+        if floor.least_bytes > progress.budget:
+            return Bound(None, floor.op, least_bytes=floor.least_bytes)
     if options.bound and not progress.done:
         stages.prove_given(task.cuts, progress)
     first = found.op if found is not None else problem.num_forward

@@ -23,6 +23,9 @@ _DROPS_AT_ONCE, _ATTEMPTS_AT_ONCE, _MOVES_AT_ONCE = 16, 256, 8
 """At most so many between two looks at the clock; fewer on large graphs."""
 _PASSES_PER_DROP, _PASSES_PER_ATTEMPT = 4, 3
 """Times that a drop and an attempt go through the schedule."""
+_MOST_WALKS = 6
+_MOST_UNFINISHED = 2
+"""Programs in a row of solves that may end unfinished while the gap is wide."""
 _MOST_MOVES = 5000
 _WALK_WORK = 5 * 10**7
 """Moves of a local search times steps times recomputations."""
@@ -157,13 +160,25 @@ def fill_within(progress: Progress, steps: IntArray) -> IntArray:
 
 
 def search_locally(progress: Progress) -> None:
-    """Search around the best plan, by an amount of work that the graph's size sets.
+    """Search around the best plan, and while the gap is wide, around it again.
+
+    Walks from one plan end at different ones, so another walk is worth more than a
+    longer one.
+    """
+    for _ in range(_MOST_WALKS):
+        if progress.best is None or progress.done:
+            return
+        _walk_around(progress, progress.best)
+        if not progress.wide:
+            return
+
+
+def _walk_around(progress: Progress, best: IntArray) -> None:
+    """Walk from the best plan, by an amount of work that the graph's size sets.
 
     A single move on a graph so large that it would not end in time is not begun.
     """
-    if progress.best is None:
-        return
-    problem, best = progress.problem, progress.best
+    problem = progress.problem
     per_move = len(best) * max(1, len(recomputations(problem, best)))
     if per_move > _LONGEST_MOVE:
         return
@@ -189,10 +204,12 @@ def solve_programs(progress: Progress, first_op: int) -> None:
 
     Each solution is expanded into a schedule and replayed; where that exceeds the
     budget most, the next program has one more moment. A solution that fits is
-    optimal. It ends early when a program is not solved to its end. With barred values
-    the turn is among the first moments.
+    optimal. It ends early when programs are not solved to their end, unless the gap is
+    wide: what they prove till then is valid all the same. With barred values the turn
+    is among the first moments.
     """
     progress.begin("integer-program")
+    unfinished = 0
     barred = progress.problem.barred.any()
     ops = sorted({first_op, progress.problem.num_forward} if barred else {first_op})
     while len(ops) <= progress.effort.moments:
@@ -205,7 +222,8 @@ def solve_programs(progress: Progress, first_op: int) -> None:
         progress.offer(steps)
         improve(progress, steps)
         another = _worst_moment(progress, steps, ops)
-        if another is None or not answer.complete:
+        unfinished += not answer.complete
+        if another is None or unfinished > (_MOST_UNFINISHED if progress.wide else 0):
             return
         ops = sorted([*ops, another])
 
