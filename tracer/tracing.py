@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from encamp.errors import UnsupportedError
+from encamp.errors import CaptureError, UnsupportedError
 from encamp.graph import CostGraph
 
 from .calls import CostSource, Progress
@@ -87,7 +87,7 @@ def trace_factory(
     """
     require_compiler(compiler)
     with FakeTensorMode(allow_non_fake_inputs=True):
-        model, args, kwargs = made_by(factory)
+        model, args, kwargs = _made_fake(factory)
         return trace(
             model,
             args,
@@ -117,6 +117,28 @@ def made_by(factory: Factory) -> tuple[Step, Sequence[Any], Mapping[str, Any]]:
         f" 'args' and 'kwargs'; this one returned {type(made).__name__}"
     )
     raise UnsupportedError(msg)
+
+
+def _made_fake(
+    factory: Factory,
+) -> tuple[Step, Sequence[Any], Mapping[str, Any]]:
+    """Call a factory under fake tensors and explain what they cannot do.
+
+    Raises:
+        CaptureError: the factory failed, as on `model.to(dtype)`, which PyTorch does
+            not do to fake parameters.
+
+    """
+    try:
+        return made_by(factory)
+    except RuntimeError as error:
+        msg = (
+            f"the factory failed while its tensors are fake: {error}. Fake parameters"
+            " cannot be converted (model.to, .half, .bfloat16): build the model in its"
+            " dtype, under torch.set_default_dtype or with a dtype= argument; nor can"
+            " values be read (.item, .tolist)"
+        )
+        raise CaptureError(msg) from error
 
 
 def step_device(joint: JointStep) -> torch.device:

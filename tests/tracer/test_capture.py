@@ -12,7 +12,8 @@ from encamp import fingerprint
 from encamp.errors import CaptureError
 from encamp.graph import Kind
 from encamp.tracer.capture import capture, private_copy
-from stepping import lowered
+from encamp.tracer.tracing import trace_factory
+from stepping import UnitCosts, lowered
 
 
 class Branching(nn.Module):
@@ -211,3 +212,13 @@ def test_a_hugging_face_gpt2_traces_alike_from_fake_tensors():
         fake = lowered(model, (), kwargs).graph
 
     assert fingerprint.exact(fake) == fingerprint.exact(real)
+
+
+def test_a_factory_that_converts_fake_parameters_is_told_what_to_do():
+    """PyTorch cannot convert fake parameters; the refusal names the way round."""
+
+    def factory():
+        return nn.Linear(4, 4).to(torch.bfloat16), (torch.zeros(2, 4),)
+
+    with pytest.raises(CaptureError, match=r"torch\.set_default_dtype"):
+        trace_factory(factory, costs=UnitCosts())
