@@ -158,7 +158,10 @@ class _Sweep:
             stages.prove_given(task.cuts, under_way)
         if options.integer_program and not under_way.done:
             first = found.op if found is not None else task.problem.num_forward
-            stages.solve_programs(under_way, min(first, task.problem.num_ops - 1))
+            moments = stages.first_moments(
+                under_way, min(first, task.problem.num_ops - 1)
+            )
+            stages.solve_programs(under_way, moments)
         if not under_way.done:
             stages.start_repair_fill(task.cuts, found, under_way)
         if options.local_search and not under_way.done:

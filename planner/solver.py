@@ -21,6 +21,9 @@ from .result import peak_site, plan_of, site, where
 from .start import unplanned
 from .task import Task
 
+_MOST_UNFINISHED = 2
+"""Programs that may end unfinished in the second turn."""
+
 UNBOUNDED = 2**61
 """More bytes than any step holds, and fewer than one that breaks a rule seems to."""
 _SECONDS_TO_EXPLAIN = 20.0
@@ -143,11 +146,23 @@ def _search(task: Task, progress: Progress) -> Bound | None:
     if options.bound and not progress.done:
         stages.prove_given(task.cuts, progress)
     first = found.op if found is not None else problem.num_forward
-    if options.integer_program and not (progress.closed or progress.clock.is_over()):
-        stages.solve_programs(progress, min(first, problem.num_ops - 1))
-    if options.local_search and not progress.done:
-        stages.search_locally(progress)
+    _search_on(
+        progress, stages.first_moments(progress, min(first, problem.num_ops - 1))
+    )
     return None
+
+
+def _search_on(progress: Progress, moments: list[int]) -> None:
+    """Alternate integer programs and local search, twice where the gap stays wide."""
+    options = progress.options
+    for most_unfinished in (0, _MOST_UNFINISHED):
+        over = progress.closed or progress.clock.is_over()
+        if options.integer_program and moments and not over:
+            moments = stages.solve_programs(progress, moments, most_unfinished)
+        if options.local_search and not progress.done:
+            stages.search_locally(progress)
+        if not (progress.wide and moments):
+            return
 
 
 def _last_resort(task: Task, progress: Progress) -> None:

@@ -24,8 +24,6 @@ _DROPS_AT_ONCE, _ATTEMPTS_AT_ONCE, _MOVES_AT_ONCE = 16, 256, 8
 _PASSES_PER_DROP, _PASSES_PER_ATTEMPT = 4, 3
 """Times that a drop and an attempt go through the schedule."""
 _MOST_WALKS = 6
-_MOST_UNFINISHED = 2
-"""Programs in a row of solves that may end unfinished while the gap is wide."""
 _MOST_MOVES = 5000
 _WALK_WORK = 5 * 10**7
 """Moves of a local search times steps times recomputations."""
@@ -199,33 +197,45 @@ def _walk_around(progress: Progress, best: IntArray) -> None:
         progress.offer(fill_within(progress, at.best))
 
 
-def solve_programs(progress: Progress, first_op: int) -> None:
-    """Solve the program at one moment, then at more, until its solution fits.
+def first_moments(progress: Progress, op: int) -> list[int]:
+    """Return where the integer programs begin: at the op whose cut proved most.
+
+    With barred values the turn is among them.
+    """
+    turn = {progress.problem.num_forward} if progress.problem.barred.any() else set()
+    return sorted({op} | turn)
+
+
+def solve_programs(
+    progress: Progress, moments: list[int], most_unfinished: int = 0
+) -> list[int]:
+    """Solve the program at some moments, then at more, until its solution fits.
 
     Each solution is expanded into a schedule and replayed; where that exceeds the
     budget most, the next program has one more moment. A solution that fits is
-    optimal. It ends early when programs are not solved to their end, unless the gap is
-    wide: what they prove till then is valid all the same. With barred values the turn
-    is among the first moments.
+    optimal. It ends when more than `most_unfinished` programs were not solved to
+    their end (what they prove till then is valid all the same), and returns the
+    moments to go on with; none where there is nothing to gain.
     """
     progress.begin("integer-program")
     unfinished = 0
-    barred = progress.problem.barred.any()
-    ops = sorted({first_op, progress.problem.num_forward} if barred else {first_op})
-    while len(ops) <= progress.effort.moments:
+    while len(moments) <= progress.effort.moments:
         if progress.clock.left < _LEAST_S_FOR_A_PROGRAM:
-            return
-        answer = _solve_program(progress, ops)
+            return []
+        answer = _solve_program(progress, moments)
         if not answer.runs or progress.done:
-            return
-        steps = expand(progress.problem, ops, answer)
+            return []
+        steps = expand(progress.problem, moments, answer)
         progress.offer(steps)
         improve(progress, steps)
-        another = _worst_moment(progress, steps, ops)
+        another = _worst_moment(progress, steps, moments)
+        if another is None:
+            return []
+        moments = sorted([*moments, another])
         unfinished += not answer.complete
-        if another is None or unfinished > (_MOST_UNFINISHED if progress.wide else 0):
-            return
-        ops = sorted([*ops, another])
+        if unfinished > most_unfinished:
+            return moments
+    return []
 
 
 def _solve_program(progress: Progress, ops: list[int]) -> Answer:
