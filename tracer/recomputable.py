@@ -10,6 +10,8 @@ from torch._ops import OpOverload
 
 from encamp.graph import Reason
 
+from .joint import tensors_of
+
 _COLLECTIVES = ("_c10d_functional", "c10d_functional", "_dtensor", "c10d")
 _PURE_NAMESPACES = ("aten", "prims")
 _DROPOUT_ARGUMENT = "dropout_p"
@@ -29,11 +31,26 @@ def reason_against(node: fx.Node) -> Reason | None:
     against = {
         Reason.UNKNOWN_OP: target.namespace not in _PURE_NAMESPACES,
         Reason.HOST_SYNC: torch.Tag.data_dependent_output in target.tags,
-        Reason.DATA_DEPENDENT: torch.Tag.dynamic_output_shape in target.tags,
+        Reason.DATA_DEPENDENT: _shape_depends_on_data(node, target),
         Reason.IN_PLACE: target._schema.is_mutable,  # noqa: SLF001 -- stands only here
         Reason.RANDOM: draws_random(node) and _has_generator(node),
     }
     return next((reason for reason, holds in against.items() if holds), None)
+
+
+def _shape_depends_on_data(node: fx.Node, target: OpOverload[..., Any]) -> bool:
+    """Whether the values of the arguments decide how large the result is.
+
+    Indexing carries the tag for its masks; with integer indices alone the shapes do.
+    """
+    if torch.Tag.dynamic_output_shape not in target.tags:
+        return False
+    if target is not torch.ops.aten.index.Tensor:
+        return True
+    masks = (torch.bool, torch.uint8)
+    indices: list[fx.Node] = []
+    fx.map_arg(argument(node, "indices"), indices.append)
+    return any(t.dtype in masks for i in indices for t in tensors_of(i))
 
 
 def draws_random(node: fx.Node) -> bool:

@@ -116,3 +116,16 @@ def test_written_arguments_are_those_the_schema_marks():
     node = call(aten.mm.out, "a", "b")
     node.kwargs = {"out": node.args[0]}
     assert [n.name for n in written_nodes(node)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "reason"), [(torch.int64, None), (torch.bool, Reason.DATA_DEPENDENT)]
+)
+def test_indexing_is_data_dependent_with_masks_only(dtype, reason):
+    """How many elements a mask picks lies in its values; integers pick their own."""
+    graph = fx.Graph()
+    source, index = graph.placeholder("x"), graph.placeholder("index")
+    index.meta["val"] = torch.zeros(2, dtype=dtype)
+    node = graph.call_function(aten.index.Tensor, (source, [index]))
+
+    assert reason_against(node) is reason
