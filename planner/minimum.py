@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from encamp.plan import Order
 
-from .bounds import Bound, Cuts, outputs_floor
+from .bounds import Bound, Cuts, bound, outputs_floor
 from .jit import IntArray
 from .last_run import last_run_bound
 from .progress import Progress
 from .repair import Taste
 from .replay_fast import FORBIDDEN, peak
 from .stages import repair_within
-from .start import from_held, unplanned
+from .start import from_held, starts, unplanned
 
 _EVERY_OP = 4000
 _TASTES = (
@@ -25,6 +26,7 @@ _TASTES = (
     Taste(gap_weight=0.5, noise=0.7),
     Taste(noise=0.7),
 )
+_CUTS_TRIED = 12
 _RESOLUTION = 1000
 """The search for a smaller budget ends at steps of one in so many."""
 
@@ -122,7 +124,8 @@ class _Reach:
 
     def from_(self, best: IntArray, goal: int) -> IntArray | None:
         """Return a schedule of a peak up to `goal`, None if no variant finds one."""
-        for steps in _squeezable(self.cuts, best, self.floor):
+        schedules = _squeezable(self.cuts, best, self.floor)
+        for steps in chain(schedules, self._cut_for(goal)):
             for taste in _TASTES:
                 found = repair_within(
                     self.progress, steps, goal, taste, drops_per_op=self.drops_per_op
@@ -132,6 +135,21 @@ class _Reach:
                 if self.progress.clock.is_over():
                     return None
         return None
+
+    def _cut_for(self, goal: int) -> Iterator[IntArray]:
+        """Yield the schedules of the cut that proves most at a goal, if it can be."""
+        best: Bound | None = None
+        for op in self.cuts.worth_trying(Order.FREE)[:_CUTS_TRIED]:
+            cut = self.cuts.at(op)
+            before = cut.work
+            found = bound(cut, goal)
+            self.progress.clock.pay(cut.work - before)
+            if found.added_ns is None or self.progress.clock.is_over():
+                return
+            if best is None or found.added_ns > (best.added_ns or 0):
+                best = found
+        if best is not None:
+            yield from starts(self.cuts, best)
 
 
 def _squeezable(cuts: Cuts, best: IntArray, floor: Floor) -> Iterator[IntArray]:
