@@ -8,8 +8,12 @@ from encamp.errors import EncampError, GraphError, InfeasibleError, PeakSite
 
 
 def tree(root, depth=0):
-    """Return (depth, name) of every exception under a root."""
-    own = [c for c in root.__subclasses__() if c.__module__ == "encamp.errors"]
+    """Return (depth, name) of every exception of the module under a root.
+
+    What the runtime makes of one on its way through a compiler is not the module's.
+    """
+    named = vars(encamp.errors)
+    own = [c for c in root.__subclasses__() if named.get(c.__name__) is c]
     children = [node for child in own for node in tree(child, depth + 1)]
     return [(depth, root.__name__), *children]
 
