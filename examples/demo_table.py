@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from encamp.graph import CostGraph
-from encamp.plan import Plan
+from encamp.plan import Order, Plan
 from encamp.replay import replay
 from encamp.units import format_bytes, format_duration
 
@@ -134,9 +134,11 @@ def _beside(unplanned: Contender) -> str:
 
 def _proof(plan: Plan) -> str:
     bound = format_duration(plan.certificate.lower_bound_ns)
+    given = plan.certificate.order is Order.GIVEN
+    order = " with first runs in the graph's order" if given else ""
     return (
-        f"no schedule within {format_bytes(plan.budget_bytes)} takes less than {bound}"
-        f" (proven): the plan is within {100 * plan.gap:.2f} % of it"
+        f"no schedule{order} within {format_bytes(plan.budget_bytes)} takes less than"
+        f" {bound} (proven): the plan is within {100 * plan.gap:.2f} % of it"
     )
 
 

@@ -21,7 +21,8 @@ def budgets(cases: Sequence[Case]) -> Table:
         what=(
             "Steps with costs measured on this machine, planned at shares of their"
             " unplanned peak, residents included. The bound is proven: no schedule"
-            " within the budget is shorter."
+            " within the budget is shorter, in any order or, where several moments at"
+            " once proved it, with first runs in the graph's order."
         ),
         columns=("step", "budget", "peak", "longer by", "bound", "gap", "solved in"),
         rows=tuple(row for case in cases for row in _rows(case)),
