@@ -115,7 +115,10 @@ def smallest(task: Task, under_way: Progress) -> MinBudget:
     if not under_way.offer(steps):
         raise _no_plan(task, under_way)
     if task.options.fill and not under_way.clock.is_over():
-        under_way.offer(stages.fill_within(under_way, steps))
+        filled = stages.fill_within(under_way, steps)
+        if under_way.offer(filled):
+            # What is recomputed less often may leave the peak lower as well.
+            under_way.budget = int(peak(task.problem, filled))
     if task.options.bound and not under_way.clock.is_over():
         stages.prove_bound(task.cuts, under_way)
     plan = plan_of(task, under_way, budget_bytes=under_way.budget)

@@ -17,6 +17,7 @@ from graphs import (
     CHAIN_RECOMPUTED_PEAK,
     chain,
 )
+from random_steps import random_step
 from small_steps import small_step
 from steps import knapsack
 
@@ -164,3 +165,10 @@ class TestMinBudget:
         found = min_budget(replace(graph, outputs=(0, 1, 2, 5)))
 
         assert (found.budget_bytes, found.bound_bytes) == (12, 12)
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_is_the_peak_of_its_plan(self, seed):
+        """A plan that recomputes less than the squeezed one may have a lower peak."""
+        found = min_budget(random_step(seed, ops=40), options=Options(work_limit=2000))
+
+        assert found.plan.peak_bytes == found.budget_bytes
