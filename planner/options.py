@@ -43,6 +43,8 @@ class Options:
     """Take recomputations out again while the schedule fits."""
     integer_program: bool = True
     """Solve integer programs over a growing set of moments."""
+    relaxation: bool = True
+    """Relax them at more moments, and solve at those that have a price."""
     local_search: bool = True
     """Search around the best plan when the gap is still open."""
     rules: tuple[Rule, ...] = ()

@@ -13,19 +13,21 @@ Every schedule whose first runs are in the moments' order satisfies them, so the
 added duration is a lower bound. It looks at the moments only: what the solution
 turns into may exceed the budget in between, where a further moment can be added.
 With one moment the bound holds for every order, with several for the given one.
+
+The same rules hold from one moment to any later one, for an op that runs again in any
+of the stages between. Such wider windows decide nothing new, but the linear relaxation
+is far weaker without them: it would hold a tenth of an input, run an op by a tenth in
+each of ten stages, and count that as the whole op run.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from threading import Thread
+from typing import NamedTuple
 
 import numpy as np
-from ortools.sat.python import cp_model
 
-from encamp.errors import InternalError
 from encamp.plan import Order
 
 from .cut import Moment, moment
@@ -33,186 +35,162 @@ from .jit import BoolArray, IntArray
 from .problem import Problem
 from .replay_fast import drop_dead
 
-_EXACT_BITS = 50
-"""Sums below 2**50 are exact in the floating-point bound that CP-SAT reports."""
-_LOOK_S = 0.05
-"""Seconds between two looks at whether a solve is to stop."""
+ALWAYS = -1
+"""In place of a variable: a clause that nothing excuses."""
 
 
-@dataclass(slots=True)
-class Stage:
-    """The decisions of one stage: what is held when it begins, what runs again."""
+class Clause(NamedTuple):
+    """One of the `ways` is chosen, unless the variable `unless` is not."""
 
-    at: Moment
-    during: BoolArray
-    """Ops whose first run is in this stage, the next moment's op among them."""
-    held: dict[int, cp_model.IntVar] = field(default_factory=dict)
-    again: dict[int, cp_model.IntVar] = field(default_factory=dict)
+    unless: int
+    ways: tuple[int, ...]
+
+
+class Capacity(NamedTuple):
+    """The chosen ones of some variables have no more than `room` bytes together."""
+
+    variables: tuple[int, ...]
+    sizes: tuple[int, ...]
+    room: int
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a solve proved and found.
+class Window:
+    """From one moment to a later one, or to the end: what runs again in it."""
 
-    `added_ns` is the proven least added duration, None if no schedule fits; `runs`
-    are the ops to run again in each stage of the best solution, empty without one.
-    `work` is the deterministic time that CP-SAT spent.
-    """
+    first: int
+    """Position of the moment at which it begins."""
+    until: int
+    """Position of the moment at which it ends, the number of moments for the end."""
+    at: Moment
+    during: BoolArray
+    """Ops whose first run is in the window, that of the last moment among them."""
+    again: dict[int, int] = field(default_factory=dict)
+    """The variable of each op that may run again."""
 
-    added_ns: int | None
-    complete: bool
-    work: float = 0.0
-    runs: tuple[frozenset[int], ...] = ()
+    @property
+    def is_stage(self) -> bool:
+        """Return whether no moment lies within."""
+        return self.until == self.first + 1
 
 
 class Program:
-    """The integer program of a problem at the first runs of some ops."""
+    """The integer program of a problem at the first runs of some ops.
+
+    Its variables are numbered; each is 0 or 1. Its size is that of the problem for
+    every two moments.
+    """
 
     def __init__(self, problem: Problem, ops: Sequence[int], budget: int) -> None:
         """Build the program; `ops` are the moments, in order."""
-        self._problem = problem
-        self._model = cp_model.CpModel()
         one = len(ops) == 1 and not problem.barred.any()
         self.order = Order.FREE if one else Order.GIVEN
-        moments = [moment(problem, op, self.order) for op in ops]
-        self.stages = [
-            Stage(at, _during(at, following))
-            for at, following in zip(moments, [*moments[1:], None], strict=True)
-        ]
-        self._time_unit = _unit(int(problem.durations.sum()))
-        self._byte_unit = _divisor(problem.sizes)
-        for position in reversed(range(len(ops))):
-            self._demand(position)
-            self._capacity(self.stages[position], budget)
+        self.problem = problem
+        self.ops = tuple(ops)
+        self.num_variables = 0
+        self.clauses: list[Clause] = []
+        self.capacities: list[Capacity] = []
+        """One for each moment, in order."""
+        self.stages: list[Window] = []
+        self._moments = [moment(problem, op, self.order) for op in ops]
+        self._held: list[dict[int, int]] = [{} for _ in ops]
+        self._build(budget)
 
-    def solve(
-        self, *, below_ns: int | None, work: float, stop: Callable[[], bool]
-    ) -> Answer:
-        """Solve for a solution that adds less than `below_ns`.
+    @property
+    def costs(self) -> Iterator[tuple[int, int]]:
+        """Yield the variables that cost something, with the nanoseconds they add."""
+        for stage in self.stages:
+            for op, chosen in stage.again.items():
+                if stage.at.before[op]:
+                    yield chosen, int(self.problem.durations[op])
 
-        Deterministic while `work` (CP-SAT's deterministic time) is what ends it; it
-        also ends soon after `stop` says so. Without a solution below the limit, the
-        limit itself is proved.
-        """
-        cost = self._cost()
-        if below_ns is not None:
-            self._model.add(cost <= -(-below_ns // self._time_unit) - 1)
-        self._model.minimize(cost)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.linearization_level = 2
-        solver.parameters.max_deterministic_time = work
-        # Interrupts are the caller's: CP-SAT would take them and tell nobody.
-        solver.parameters.catch_sigint_signal = False
-        _solve(solver, self._model, stop)
-        return self._answer(solver, below_ns)
+    def _build(self, budget: int) -> None:
+        wide: list[Window] = []
+        for position in reversed(range(len(self.ops))):
+            for until in range(position + 1, len(self.ops) + 1):
+                window = self._window(position, until)
+                self._demand(window)
+                (self.stages if window.is_stage else wide).append(window)
+            self.capacities.append(self._capacity(position, budget))
+        self.stages.reverse()
+        self.capacities.reverse()
+        for window in wide:
+            self._in_stages(window)
 
-    def _answer(self, solver: cp_model.CpSolver, below: int | None) -> Answer:
-        status, work = solver.response_proto.status, solver.deterministic_time
-        if status == cp_model.INFEASIBLE:
-            return Answer(below, complete=True, work=work)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
-            msg = f"CP-SAT ended with {solver.status_name(status)}"
-            raise InternalError(msg)
-        # An integer that CP-SAT reports as a float; the margin is for its last bits.
-        reported = math.floor(max(solver.best_objective_bound, 0.0) + 1e-4)
-        added = reported * self._time_unit
-        if below is not None:
-            added = min(added, below)
-        if status == cp_model.UNKNOWN:
-            return Answer(added, complete=False, work=work)
-        runs = tuple(
-            frozenset(op for op, chosen in stage.again.items() if solver.value(chosen))
-            for stage in self.stages
-        )
-        return Answer(added, status == cp_model.OPTIMAL, work, runs)
+    def _window(self, first: int, until: int) -> Window:
+        following = self._moments[until] if until < len(self._moments) else None
+        at = self._moments[first]
+        return Window(first, until, at, _during(at, following))
 
-    def _cost(self) -> cp_model.LinearExpr:
-        terms = [
-            (chosen, int(self._problem.durations[op]) // self._time_unit)
-            for stage in self.stages
-            for op, chosen in stage.again.items()
-            if stage.at.before[op]
-        ]
-        variables = [chosen for chosen, _ in terms]
-        return cp_model.LinearExpr.weighted_sum(variables, [ns for _, ns in terms])
-
-    def _demand(self, position: int) -> None:
-        """Post what the ops of a stage and the next moment ask of it."""
-        stage = self.stages[position]
+    def _demand(self, window: Window) -> None:
+        """Post what the ops of a window and the moment at its end ask of it."""
         pending: list[int] = []
-        for runs in np.flatnonzero(stage.during).tolist():
-            for value in self._reads(runs):
-                self._supply(stage, value, (), pending)
-        if position + 1 < len(self.stages):
-            self._carry(stage, self.stages[position + 1], pending)
-        else:
-            for value in np.flatnonzero(self._problem.is_output).tolist():
-                self._supply(stage, value, (), pending)
+        for value in sorted(self._read_in(window)):
+            self._supply(window, value, ALWAYS, pending)
+        if window.until < len(self._moments):
+            for value, held in self._held[window.until].items():
+                self._supply(window, value, held, pending)
         while pending:
             op = pending.pop()
-            unless = (stage.again[op].negated(),)
             for value in self._reads(op):
-                self._supply(stage, value, unless, pending)
+                self._supply(window, value, window.again[op], pending)
 
-    def _carry(self, stage: Stage, following: Stage, pending: list[int]) -> None:
-        for value in np.flatnonzero(following.at.fixed).tolist():
-            if self._problem.producers[value] != following.at.op:
-                self._supply(stage, value, (), pending)
-        for value, held in following.held.items():
-            self._supply(stage, value, (held.negated(),), pending)
+    def _read_in(self, window: Window) -> set[int]:
+        """Return what the ops of a window read, and what is live at its end."""
+        runs = np.flatnonzero(window.during).tolist()
+        read = {value for op in runs for value in self._reads(op)}
+        if window.until == len(self._moments):
+            return read | {*np.flatnonzero(self.problem.is_output).tolist()}
+        end = self._moments[window.until]
+        fixed = end.fixed & (self.problem.producers != end.op)
+        return read | {*np.flatnonzero(fixed).tolist()}
 
     def _supply(
-        self,
-        stage: Stage,
-        value: int,
-        unless: tuple[cp_model.BoolVarT, ...],
-        pending: list[int],
+        self, window: Window, value: int, unless: int, pending: list[int]
     ) -> None:
-        """Post that `value` is held at the start or made in the stage, `unless`..."""
-        maker = int(self._problem.producers[value])
-        made_first = maker >= 0 and stage.during[maker]
-        if stage.at.fixed[value] or made_first:
+        """Post that `value` is held at the start or made in the window, `unless`..."""
+        at, maker = window.at, int(self.problem.producers[value])
+        made_first = maker >= 0 and window.during[maker]
+        if at.fixed[value] or made_first:
             return
-        ways = [] if stage.at.barred[value] else [self._held(stage, value)]
-        if maker >= 0 and not (self._problem.pinned[maker] and stage.at.before[maker]):
-            if maker not in stage.again:
-                stage.again[maker] = self._model.new_bool_var(f"again {maker}")
+        ways = [] if at.barred[value] else [self._holds(window.first, value)]
+        if maker >= 0 and not (self.problem.pinned[maker] and at.before[maker]):
+            if maker not in window.again:
+                window.again[maker] = self._variable()
                 pending.append(maker)
-            ways.append(stage.again[maker])
-        self._model.add_bool_or(*unless, *ways)
+            ways.append(window.again[maker])
+        self.clauses.append(Clause(unless, tuple(ways)))
 
-    def _held(self, stage: Stage, value: int) -> cp_model.IntVar:
-        if value not in stage.held:
-            stage.held[value] = self._model.new_bool_var(f"held {value}")
-        return stage.held[value]
+    def _holds(self, position: int, value: int) -> int:
+        held = self._held[position]
+        if value not in held:
+            held[value] = self._variable()
+        return held[value]
 
-    def _capacity(self, stage: Stage, budget: int) -> None:
-        """Post that what is held when a stage begins fits the budget."""
-        sizes = [int(self._problem.sizes[v]) // self._byte_unit for v in stage.held]
-        room = (budget - stage.at.fixed_bytes) // self._byte_unit
-        held = cp_model.LinearExpr.weighted_sum(list(stage.held.values()), sizes)
-        if room < sum(sizes):
-            self._model.add(held <= room)
+    def _variable(self) -> int:
+        self.num_variables += 1
+        return self.num_variables - 1
+
+    def _in_stages(self, wide: Window) -> None:
+        """Post that what runs again in a window does so in one of its stages."""
+        stages = self.stages[wide.first : wide.until]
+        for op, chosen in wide.again.items():
+            runs = tuple(stage.again[op] for stage in stages if op in stage.again)
+            self.clauses.append(Clause(chosen, runs))
+
+    def _capacity(self, position: int, budget: int) -> Capacity:
+        """Return that what is held at a moment fits the budget."""
+        held = self._held[position]
+        sizes = tuple(self.problem.sizes[list(held)].tolist())
+        room = budget - self._moments[position].fixed_bytes
+        return Capacity(tuple(held.values()), sizes, room)
 
     def _reads(self, op: int) -> list[int]:
-        problem = self._problem
+        problem = self.problem
         found: list[int] = problem.reads[
             problem.reads_at[op] : problem.reads_at[op + 1]
         ].tolist()
         return found
-
-
-def _solve(
-    solver: cp_model.CpSolver, model: cp_model.CpModel, stop: Callable[[], bool]
-) -> None:
-    """Solve on a thread of its own, so that this one can look and be interrupted."""
-    running = Thread(target=solver.solve, args=(model,), daemon=True)
-    running.start()
-    while running.is_alive():
-        if stop():
-            solver.stop_search()
-        running.join(_LOOK_S)
 
 
 def _during(at: Moment, following: Moment | None) -> BoolArray:
@@ -223,26 +201,16 @@ def _during(at: Moment, following: Moment | None) -> BoolArray:
     return during
 
 
-def _unit(total: int) -> int:
-    """Return the power of two that brings a total under the exact range."""
-    return int(1 << max(0, total.bit_length() - _EXACT_BITS))
-
-
-def _divisor(sizes: IntArray) -> int:
-    """Return a unit for sizes; where it divides them, rounding down changes nothing."""
-    common = math.gcd(*sizes.tolist()) or 1
-    return common * _unit(int(sizes.sum()) // common)
-
-
-def expand(problem: Problem, ops: Sequence[int], answer: Answer) -> IntArray:
-    """Return the schedule of an answer of the program at `ops`.
+def expand(program: Program, runs: Sequence[frozenset[int]]) -> IntArray:
+    """Return the schedule in which ops run again as said for each stage.
 
     An op that runs again does so just before the first op of its stage that reads
     it, else when the stage ends.
     """
+    problem, ops = program.problem, program.ops
     steps = list(range(ops[0] + 1))
     ends = [*ops[1:], problem.num_ops - 1]
-    for first, end, again in zip(ops, ends, answer.runs, strict=True):
+    for first, end, again in zip(ops, ends, runs, strict=True):
         waiting = {op for op in again if op <= first}
         for op in range(first + 1, end + 1):
             steps += _pull(problem, op, waiting)

@@ -30,7 +30,7 @@ class Effort:
 
     drops_per_op: float = 4.0
     """Drops after which a repair gives up, for each op of the graph."""
-    moments: int = 12
+    moments: int = 20
     """Most moments of an integer program."""
     work: float = 1.0
     """Share of the work of programs and local search."""

@@ -21,9 +21,8 @@ from .result import peak_site, plan_of, site, where
 from .start import unplanned
 from .task import Task
 
-_MOST_UNFINISHED = 2
-"""Programs that may end unfinished in the second turn."""
-
+_LAST_PROGRAMS = 2
+"""Programs after the relaxations that may end unsolved."""
 UNBOUNDED = 2**61
 """More bytes than any step holds, and fewer than one that breaks a rule seems to."""
 _SECONDS_TO_EXPLAIN = 20.0
@@ -156,16 +155,20 @@ def _search(task: Task, progress: Progress) -> Bound | None:
 
 
 def _search_on(progress: Progress, moments: list[int]) -> None:
-    """Alternate integer programs and local search, twice where the gap stays wide."""
+    """Solve integer programs; where the gap stays wide relax larger ones; search.
+
+    The relaxations tell which moments the last programs should look at.
+    """
     options = progress.options
-    for most_unfinished in (0, _MOST_UNFINISHED):
-        over = progress.closed or progress.clock.is_over()
-        if options.integer_program and moments and not over:
-            moments = stages.solve_programs(progress, moments, most_unfinished)
-        if options.local_search and not progress.done:
-            stages.search_locally(progress)
-        if not (progress.wide and moments):
-            return
+    if options.integer_program and not progress.closed:
+        moments = stages.solve_programs(progress, moments)
+        if options.relaxation and moments and progress.wide:
+            moments = stages.relax_programs(progress, moments)
+        for _ in range(_LAST_PROGRAMS):
+            if moments and progress.wide:
+                moments = stages.solve_programs(progress, moments)
+    if options.local_search and not progress.done:
+        stages.search_locally(progress)
 
 
 def _last_resort(task: Task, progress: Progress) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isqrt
 
 import numpy as np
 
 from encamp.plan import Order
 
 from .bounds import Bound, Cuts, best_bound, bound, outputs_floor
+from .exact import Answer, solve_exactly
 from .fill import attempt, attempts, recomputations
 from .jit import IntArray
 from .local_search import Leg, Walk, walk
-from .program import Answer, Program, expand
+from .program import Program, expand
 from .progress import Progress
+from .relaxation import Limits, Relaxation, relax
 from .repair import FITS, STUCK, Taste, repair
 from .replay_fast import drop_dead, first_runs, memory, select
 from .start import from_held, starts, unplanned
@@ -28,11 +31,21 @@ _MOST_MOVES = 5000
 _WALK_WORK = 5 * 10**7
 """Moves of a local search times steps times recomputations."""
 _LONGEST_MOVE = 2 * 10**7
-_FIRST_WORK, _PROGRAM_WORK = 1.0, 4.0
+_FIRST_WORK, _PROGRAM_WORK = 1.0, 6.0
 """CP-SAT's deterministic time, about seconds: for one moment, and for more."""
 _STEPS_PER_CP_WORK = 10**8
 """Elementary steps that one unit of it counts as."""
 _LEAST_S_FOR_A_PROGRAM = 0.2
+_PAIRS_IN_PROGRAM, _PAIRS_IN_RELAXATION, _PAIRS_APART = 160_000, 45_000, 20_000
+"""Most pairs of moments times ops: in a program that grows while it can be solved, in
+a relaxation, and in the program that comes after."""
+_LEAST_GAIN = 0.0002
+"""Share of the unplanned step by which a relaxation is to prove more."""
+_CLOSE = 100
+"""Moments are close within one in so many of the graph's ops."""
+_MOST_ITERATIONS, _MOST_S_FOR_A_RELAXATION = 50_000, 10.0
+_MOMENTS_AT_ONCE = 3
+"""Moments by which a program grows."""
 
 
 def prove_bound(cuts: Cuts, progress: Progress) -> Bound | None:
@@ -206,47 +219,105 @@ def first_moments(progress: Progress, op: int) -> list[int]:
     return sorted({op} | turn)
 
 
-def solve_programs(
-    progress: Progress, moments: list[int], most_unfinished: int = 0
-) -> list[int]:
+def solve_programs(progress: Progress, moments: list[int]) -> list[int]:
     """Solve the program at some moments, then at more, until its solution fits.
 
     Each solution is expanded into a schedule and replayed; where that exceeds the
-    budget most, the next program has one more moment. A solution that fits is
-    optimal. It ends when more than `most_unfinished` programs were not solved to
-    their end (what they prove till then is valid all the same), and returns the
-    moments to go on with; none where there is nothing to gain.
+    budget most, the next program has further moments. A solution that fits is
+    optimal. It ends with a program that was not solved to its end (what that proves
+    till then is valid all the same), and returns the moments to go on with; none
+    where there is nothing to gain.
     """
     progress.begin("integer-program")
-    unfinished = 0
-    while len(moments) <= progress.effort.moments:
+    while len(moments) <= _most_moments(progress, _PAIRS_IN_PROGRAM):
         if progress.clock.left < _LEAST_S_FOR_A_PROGRAM:
             return []
-        answer = _solve_program(progress, moments)
+        program = Program(progress.problem, moments, progress.budget)
+        answer = _solve_program(progress, program)
         if not answer.runs or progress.done:
             return []
-        steps = expand(progress.problem, moments, answer)
+        steps = expand(program, answer.runs)
         progress.offer(steps)
         improve(progress, steps)
-        another = _worst_moment(progress, steps, moments)
-        if another is None:
+        others = _worst_moments(progress, steps, moments)
+        if not others:
             return []
-        moments = sorted([*moments, another])
-        unfinished += not answer.complete
-        if unfinished > most_unfinished:
-            return moments
-    return []
+        if not answer.complete:
+            return _apart(progress, [*others, *moments])
+        moments = sorted([*moments, *others])
+    return moments
 
 
-def _solve_program(progress: Progress, ops: list[int]) -> Answer:
-    work = _FIRST_WORK if len(ops) == 1 else _PROGRAM_WORK
+def relax_programs(progress: Progress, moments: list[int]) -> list[int]:
+    """Solve relaxations at some moments, then at more; return those to go on with.
+
+    A relaxation is cheap enough for more moments than a program, and its prices tell
+    which of them a program should look at. It ends when more moments prove no more.
+    """
+    progress.begin("linear-program")
+    priced, proved = moments, -1
+    most = _most_moments(progress, _PAIRS_IN_RELAXATION)
+    while len(moments) <= most and not progress.done:
+        program = Program(progress.problem, moments, progress.budget)
+        found = _relax(progress, program)
+        if found is None:
+            break
+        progress.prove(program.order, found.added_ns, "linear-program")
+        priced = list(found.priced)
+        steps = expand(program, found.runs)
+        progress.offer(steps)
+        improve(progress, steps)
+        others = _worst_moments(progress, steps, moments)
+        gained = found.added_ns - proved
+        proved = max(proved, found.added_ns)
+        if not others or gained < _LEAST_GAIN * progress.unplanned_ns:
+            break
+        moments = sorted([*priced, *others])
+    return _apart(progress, priced)
+
+
+def _apart(progress: Progress, moments: list[int]) -> list[int]:
+    """Return the first of some moments, as many as a program can look at.
+
+    Those close to each other hold nearly the same values; one of them will do.
+    """
+    close = progress.problem.num_ops // _CLOSE
+    chosen: list[int] = []
+    for op in moments:
+        if all(abs(op - other) > close for other in chosen):
+            chosen.append(op)
+    return sorted(chosen[: _most_moments(progress, _PAIRS_APART)])
+
+
+def _relax(progress: Progress, program: Program) -> Relaxation | None:
+    clock = progress.clock
+    iterations = _MOST_ITERATIONS
+    if clock.work_left is not None:
+        iterations = min(iterations, max(clock.work_left, 0) // program.num_variables)
+    seconds = min(clock.left, _MOST_S_FOR_A_RELAXATION)
+    found = relax(program, Limits(seconds, iterations, clock.is_over))
+    if found is not None:
+        clock.pay(found.iterations * program.num_variables)
+    return found
+
+
+def _most_moments(progress: Progress, pairs_of_ops: int) -> int:
+    """Return how many moments make a program that can be solved in its share of work.
+
+    Its size is that of the graph for each two of them.
+    """
+    pairs = pairs_of_ops // progress.problem.num_ops
+    return min(progress.effort.moments, max(1, isqrt(2 * pairs)))
+
+
+def _solve_program(progress: Progress, program: Program) -> Answer:
+    work = _FIRST_WORK if len(program.ops) == 1 else _PROGRAM_WORK
     work *= progress.effort.work
     left = progress.clock.work_left
     if left is not None:
         work = min(work, max(left, 0) / _STEPS_PER_CP_WORK)
-    program = Program(progress.problem, ops, progress.budget)
-    answer = program.solve(
-        below_ns=progress.added_ns, work=work, stop=progress.clock.is_over
+    answer = solve_exactly(
+        program, below_ns=progress.added_ns, work=work, stop=progress.clock.is_over
     )
     progress.clock.pay(int(answer.work * _STEPS_PER_CP_WORK))
     if answer.added_ns is not None:
@@ -254,14 +325,20 @@ def _solve_program(progress: Progress, ops: list[int]) -> Answer:
     return answer
 
 
-def _worst_moment(progress: Progress, steps: IntArray, ops: list[int]) -> int | None:
-    """Return the op to look at next: the first run at or after the worst step."""
-    held = memory(progress.problem, steps)
-    first = first_runs(progress.problem, steps)
-    base = np.sort(first)
-    over = np.flatnonzero(held > progress.budget)
-    for step in over[np.argsort(-held[over], kind="stable")]:
-        at = np.searchsorted(base, step)
-        if at < len(base) and int(steps[base[at]]) not in ops:
-            return int(steps[base[at]])
-    return None
+def _worst_moments(
+    progress: Progress, steps: IntArray, moments: list[int]
+) -> list[int]:
+    """Return where a schedule is over budget: one op of each stretch that is.
+
+    A stretch is a run of first runs, each reached over budget; its op is the one
+    reached highest. The highest stretches come first, some of them at once.
+    """
+    base = np.sort(first_runs(progress.problem, steps))
+    starts = np.concatenate(([0], base[:-1] + 1))
+    highest = np.maximum.reduceat(memory(progress.problem, steps), starts)
+    over = np.flatnonzero(highest > progress.budget)
+    over = over[~np.isin(steps[base[over]], moments)]
+    stretches = np.split(over, np.flatnonzero(np.diff(over) > 1) + 1)
+    tops = [int(s[highest[s].argmax()]) for s in stretches if len(s)]
+    tops.sort(key=lambda position: -highest[position])
+    return [int(steps[base[position]]) for position in tops[:_MOMENTS_AT_ONCE]]

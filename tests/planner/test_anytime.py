@@ -9,6 +9,7 @@ from encamp.check import check
 from encamp.errors import InfeasibleError, NoPlanError, OptionError
 from encamp.planner import Cancel, Options, min_budget, solve
 from encamp.planner import clock as clock_module
+from encamp.planner.exact import solve_exactly
 from encamp.planner.program import Program
 from encamp.planner.reduce import reduce
 from encamp.wire import plan_to_json
@@ -55,7 +56,7 @@ class TestCancel:
     def test_stops_a_program(self):
         """CP-SAT ends when told, with no claim that it cannot make."""
         program = Program(reduce(knapsack()), [3], 2)
-        answer = program.solve(below_ns=None, work=1e9, stop=lambda: True)
+        answer = solve_exactly(program, below_ns=None, work=1e9, stop=lambda: True)
 
         assert answer.added_ns in (None, *range(11))
 

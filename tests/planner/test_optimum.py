@@ -94,7 +94,15 @@ def test_most_small_steps_are_solved_to_the_optimum():
 
 @pytest.mark.parametrize(
     "switch",
-    ["reduce", "bound", "starts", "fill", "integer_program", "local_search"],
+    [
+        "reduce",
+        "bound",
+        "starts",
+        "fill",
+        "integer_program",
+        "relaxation",
+        "local_search",
+    ],
 )
 def test_every_technique_can_be_switched_off(switch):
     """Without any one technique most steps are planned, and validly."""

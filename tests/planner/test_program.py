@@ -2,6 +2,7 @@
 
 import pytest
 
+from encamp.planner.exact import solve_exactly
 from encamp.planner.program import Program, expand
 from encamp.planner.reduce import reduce
 from encamp.planner.replay_fast import duration, peak
@@ -13,7 +14,8 @@ SOLVE = {"work": 1.0, "stop": lambda: False}
 
 def answer(graph, ops, budget, below=None):
     """Return what the program of a graph at some ops answers."""
-    return Program(reduce(graph), ops, budget).solve(below_ns=below, **SOLVE)
+    program = Program(reduce(graph), ops, budget)
+    return solve_exactly(program, below_ns=below, **SOLVE)
 
 
 class TestOneMoment:
@@ -47,8 +49,9 @@ class TestOneMoment:
         problem = reduce(chain())
         problem.pinned[0] = True
 
-        assert Program(problem, [3], 52).solve(below_ns=None, **SOLVE).added_ns is None
-        assert Program(problem, [3], 53).solve(below_ns=None, **SOLVE).added_ns == 0
+        for budget, added in ((52, None), (53, 0)):
+            program = Program(problem, [3], budget)
+            assert solve_exactly(program, below_ns=None, **SOLVE).added_ns == added
 
 
 class TestSeveralMoments:
@@ -67,7 +70,7 @@ class TestSeveralMoments:
 def test_an_answer_expands_just_in_time():
     """Op 0 runs again just before op 4, which reads a."""
     problem = reduce(chain())
-    steps = expand(problem, [3], answer(chain(), [3], 43))
+    steps = expand(Program(problem, [3], 43), [frozenset({0})])
 
     assert steps.tolist() == [0, 1, 2, 3, 0, 4, 5]
     assert (peak(problem, steps), duration(problem, steps)) == (43, 2200)
