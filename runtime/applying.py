@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from encamp.plan import Plan
 from encamp.tracer.tracing import name_of
 
-from .backend import EncampBackend, compile_with
+from .backend import EncampBackend
+from .compiling import compile_with
 from .options import StepOptions
 
 Step = TypeVar("Step", bound=Callable[..., Any])

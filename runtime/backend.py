@@ -8,22 +8,19 @@ it. Everything that can be refused is refused there, before the first step.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import fx
-from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.backends.debugging import boxed_nop
-from torch._functorch import config as functorch_config
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
 from encamp.errors import OptionError
 from encamp.graph import Kind
+from encamp.tracer.breaks import one_graph
 from encamp.tracer.calls import CostSource
-from encamp.tracer.capture import given_inputs, joint_step, one_graph
+from encamp.tracer.capture import given_inputs, joint_step
 from encamp.tracer.costs import cost_source
 from encamp.tracer.joint import JointStep
 from encamp.tracer.lower import Lowered, lower
@@ -31,14 +28,21 @@ from encamp.tracer.tracing import step_device
 from encamp.units import format_bytes
 
 from .binding import BoundPlan, bind
-from .options import StepOptions, read_options
+from .compiling import compile_split
+from .frames import require_whole_step
+from .options import OnNewShape, StepOptions, read_options
 from .refusal import refusals
 from .rewrite import rewrite
+from .second_order import first_order_only
+from .shapes import FirstShapes, fix_sizes
 
 log = logging.getLogger(__name__)
 
 _SCALAR_BYTES = 16
 """No scalar takes more."""
+
+_FIRST_SHAPES: dict[int, tuple[Mapping[str, Any], FirstShapes]] = {}
+"""By the identity of a mapping of options, which is kept so that it stays its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +63,37 @@ class EncampBackend:
     options: StepOptions
     name: str = "step"
     planned: list[PlannedStep] = field(default_factory=list)
+    first_shapes: FirstShapes = field(init=False)
 
     __name__ = "encamp"
 
+    def __post_init__(self) -> None:
+        """Remember shapes from here on."""
+        self.first_shapes = FirstShapes(self.options.on_new_shape)
+
     def __call__(self, module: fx.GraphModule, example_inputs: list[Any]) -> Any:  # noqa: ANN401
-        """Compile one graph of Dynamo's."""
+        """Compile one graph of Dynamo's, which must be the whole step."""
         with refusals():
             one_graph(module)
-            inputs = given_inputs(module)
+            require_whole_step()
+            fix_sizes(module, example_inputs)
+            return self._compile(module, example_inputs)
 
-            def partition(
-                joint: fx.GraphModule, _: object, *, num_fwd_outputs: int, **__: object
-            ) -> tuple[fx.GraphModule, fx.GraphModule]:
-                with refusals():
-                    return self._partition(joint_step(joint, num_fwd_outputs, inputs))
+    def _compile(self, module: fx.GraphModule, example_inputs: list[Any]) -> Any:  # noqa: ANN401
+        inputs = given_inputs(module)
+        already = len(self.planned)
 
-            compiler = aot_autograd(
-                fw_compiler=boxed_nop,
-                bw_compiler=boxed_nop,
-                inference_compiler=boxed_nop,
-                partition_fn=partition,
-                keep_inference_input_mutations=True,
-            )
-            # Kernels run one by one never reuse a saved tensor's memory; saying they do
-            # would only forbid a second backward.
-            with functorch_config.patch(donated_buffer=False):
-                return compiler(module, example_inputs)
+        def partition(
+            joint: fx.GraphModule, _: object, *, num_fwd_outputs: int, **__: object
+        ) -> tuple[fx.GraphModule, fx.GraphModule]:
+            with refusals():
+                self.first_shapes.require(inputs, example_inputs)
+                return self._partition(joint_step(joint, num_fwd_outputs, inputs))
+
+        compiled = compile_split(module, example_inputs, partition)
+        if len(self.planned) == already:  # no gradient is needed: nothing is planned
+            return compiled
+        return first_order_only(compiled, self.name, self.planned[-1].lowered.joint)
 
     def _partition(self, joint: JointStep) -> tuple[fx.GraphModule, fx.GraphModule]:
         with unset_fake_temporarily(), _disable_current_modes():
@@ -127,8 +136,21 @@ def encamp_backend(
         if mode is not None:
             msg = f"backend 'encamp' has no mode {mode!r}; pass options={{...}}"
             raise OptionError(msg)
-        backend = EncampBackend(read_options(options))
+        backend = _backend(read_options(options), options)
     return backend(module, example_inputs)
+
+
+def _backend(options: StepOptions, given: Mapping[str, Any] | None) -> EncampBackend:
+    """Return the backend of a `torch.compile` call, known by its mapping of options.
+
+    Such a call hands nothing from one compilation to the next but that mapping.
+    """
+    backend = EncampBackend(options)
+    if given is not None and options.on_new_shape == OnNewShape.ERROR:
+        _, backend.first_shapes = _FIRST_SHAPES.setdefault(
+            id(given), (given, backend.first_shapes)
+        )
+    return backend
 
 
 def _warn_of_outside_loss(lowered: Lowered) -> None:
@@ -148,8 +170,3 @@ def _costs(options: StepOptions, joint: JointStep) -> CostSource:
     if isinstance(options.costs, str):
         return cost_source(options.costs, device=step_device(joint))
     return options.costs
-
-
-def compile_with(step: Callable[..., Any], backend: Callable[..., Any]) -> Any:  # noqa: ANN401
-    """Return `step` compiled for fixed shapes with `backend`."""
-    return torch.compile(step, backend=backend, dynamic=False)

@@ -91,7 +91,9 @@ def _solved(
         graph,
         budget_bytes(graph, 0 if budget is None else budget),
         reserve_bytes=budget_bytes(graph, options.reserve),
-        options=Options(seed=options.seed, time_limit_s=options.time_limit_s),
+        options=Options(
+            seed=options.seed, time_limit_s=options.time_limit_s, rules=options.rules
+        ),
     )
     limit = plan.budget_bytes - plan.reserve_bytes
     return BoundPlan(plan, replay(graph, plan.steps), limit)

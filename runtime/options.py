@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from enum import StrEnum
@@ -11,6 +11,7 @@ from typing import Any
 
 from encamp.errors import OptionError
 from encamp.plan import Plan
+from encamp.planner import Action, Rule
 from encamp.tracer.calls import CostSource
 from encamp.tracer.tracing import require_compiler
 
@@ -22,6 +23,13 @@ class OnStale(StrEnum):
     REPLAN = "replan"
 
 
+class OnNewShape(StrEnum):
+    """What to do when the inputs have other shapes than at the first step."""
+
+    REPLAN = "replan"
+    ERROR = "error"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOptions:
     """Options of `torch.compile(backend="encamp", options=...)` and `encamp.apply`.
@@ -30,7 +38,8 @@ class StepOptions:
     instead of its own.
 
     Raises:
-        OptionError: neither a budget nor a plan, or a value that cannot be.
+        OptionError: neither a budget nor a plan, a value that cannot be, or rules for
+            a plan that is already made.
         UnsupportedError: an unknown compiler.
 
     """
@@ -47,6 +56,13 @@ class StepOptions:
     """Where op costs come from; "roofline:NAME" measures nothing."""
     on_stale: str = OnStale.ERROR
     """"error" refuses a plan that does not fit; "replan" makes another."""
+    on_new_shape: str = OnNewShape.REPLAN
+    """"replan" plans each shape of the inputs for itself, under the same budget, or
+    refuses it; "error" refuses any shape but the first."""
+    keep: Sequence[str] = ()
+    """What to run once, by operator, module or name: ("aten.mm.*", "module:h.0.*")."""
+    recompute: Sequence[str] = ()
+    """What not to hold from the forward to the backward; written like `keep`."""
     seed: int = 0
     """Seed of the planner's search."""
     time_limit_s: float | None = 60.0
@@ -57,11 +73,34 @@ class StepOptions:
         if self.budget is None and self.plan is None:
             msg = "give a budget, e.g. options={'budget': '16GiB'}, or a plan"
             raise OptionError(msg)
-        if self.on_stale not in set(OnStale):
-            choices = " or ".join(f"'{choice}'" for choice in OnStale)
-            msg = f"on_stale is {self.on_stale!r}; it is {choices}"
+        _require_choice("on_stale", self.on_stale, OnStale)
+        _require_choice("on_new_shape", self.on_new_shape, OnNewShape)
+        if self.rules and self.plan is not None and self.on_stale != OnStale.REPLAN:
+            msg = (
+                "keep and recompute are rules for making a plan, and this one is made:"
+                " plan with them (encamp plan --keep ...), or pass on_stale='replan'"
+            )
             raise OptionError(msg)
         require_compiler(self.compiler)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Return what `keep` and `recompute` spell, for the planner."""
+        kept = [Rule.parse(Action.KEEP, text) for text in _texts(self.keep)]
+        again = [Rule.parse(Action.RECOMPUTE, text) for text in _texts(self.recompute)]
+        return (*kept, *again)
+
+
+def _require_choice(name: str, value: str, choices: type[StrEnum]) -> None:
+    if value not in set(choices):
+        known = " or ".join(f"'{choice}'" for choice in choices)
+        msg = f"{name} is {value!r}; it is {known}"
+        raise OptionError(msg)
+
+
+def _texts(given: Sequence[str]) -> Sequence[str]:
+    """Return the texts; one text alone is a sequence of one."""
+    return (given,) if isinstance(given, str) else given
 
 
 def read_options(options: Mapping[str, Any] | None) -> StepOptions:

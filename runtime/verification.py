@@ -13,19 +13,19 @@ from os import PathLike
 from typing import Any
 
 from torch import fx
-from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.backends.debugging import boxed_nop
 from torch._functorch.partitioners import default_partition
 
 from encamp.graph import CostGraph
 from encamp.plan import Plan
 from encamp.replay import replay
+from encamp.tracer.breaks import one_graph
 from encamp.tracer.calls import CostSource
-from encamp.tracer.capture import Step, one_graph, private_copy
+from encamp.tracer.capture import Step
 from encamp.tracer.meter import Meter, StorageMeter, best_meter
 from encamp.tracer.tracing import Factory, made_by, name_of
 
-from .backend import EncampBackend, compile_with
+from .backend import EncampBackend
+from .compiling import compile_split, compile_with
 from .options import StepOptions
 from .parity import compare
 from .refusal import refusals
@@ -70,7 +70,7 @@ def verify(
     run = TrainingRun(model, args, kwargs, seed=seed)
     backend = EncampBackend(options, name=name_of(model))
     unplanned = unplanned_step(model)
-    planned = compile_with(private_copy(model), backend)
+    planned = compile_with(model, backend)
     differences, compared = compare(run, unplanned, planned, steps)
     times = run.timed([unplanned, planned], rounds)
     compiled = backend.planned[-1]
@@ -97,15 +97,9 @@ def unplanned_step(model: Step) -> Step:
     def backend(module: fx.GraphModule, example_inputs: list[Any]) -> Any:  # noqa: ANN401
         with refusals():
             one_graph(module)
-        compile_graph = aot_autograd(
-            fw_compiler=boxed_nop,
-            bw_compiler=boxed_nop,
-            partition_fn=default_partition,
-            keep_inference_input_mutations=True,
-        )
-        return compile_graph(module, example_inputs)
+        return compile_split(module, example_inputs, default_partition)
 
-    compiled: Step = compile_with(private_copy(model), backend)
+    compiled: Step = compile_with(model, backend)
     return compiled
 
 

@@ -11,28 +11,23 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any, NoReturn
 
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.debugging import boxed_nop
-from torch._dynamo.exc import ShortenTraceback, TorchDynamoException, Unsupported
+from torch._dynamo.exc import ShortenTraceback
 
-from encamp.errors import CaptureError, EncampError
+from encamp.errors import CaptureError
 from encamp.graph import Kind
 
+from .breaks import Refused, one_graph, refuse
 from .joint import GivenInput, JointStep
 from .provenance import attribute_path
 
 Step = Callable[..., Any]
 """A module or a function: the forward of a training step, best with its loss."""
-
-_BREAKS = {
-    "generic_jump TensorVariable()": "Python branches on the value of a tensor",
-}
-"""Dynamo's reasons for a break that only its authors would understand."""
 
 
 class _Captured(ShortenTraceback):
@@ -55,14 +50,14 @@ def capture(
 
     """
     compiled = torch.compile(
-        private_copy(step), backend=_capture_backend, dynamic=False
+        private_copy(step), backend=_capture_backend, dynamic=False, fullgraph=True
     )
     try:
         compiled(*args, **(kwargs or {}))
     except _Captured as captured:
         return captured.joint
-    except TorchDynamoException as error:
-        _refuse(error)
+    except Refused as error:
+        refuse(error)
     msg = (
         "nothing in the step requires a gradient, so there is no backward to plan for;"
         " call model.train() and leave torch.no_grad()"
@@ -96,28 +91,6 @@ def given_inputs(module: fx.GraphModule) -> dict[int, GivenInput]:
         text = getattr(source, "name", "") if source is not None else ""
         given[index] = _given(text if isinstance(text, str) else text(), node)
     return given
-
-
-def one_graph(module: fx.GraphModule) -> None:
-    """Refuse a graph that is only a part of the step.
-
-    Raises:
-        CaptureError: Dynamo broke the step into several graphs.
-
-    """
-    broken = getattr(module, "compile_subgraph_reason", None)
-    if broken is None or not broken.graph_break:
-        return
-    reason = broken.reason.partition("\n")[0]
-    frame = broken.user_stack[-1] if broken.user_stack else None
-    place = f" at {PurePath(frame.filename).name}:{frame.lineno}" if frame else ""
-    msg = (
-        f"the step breaks into several graphs{place} ({_BREAKS.get(reason, reason)})."
-        " Encamp plans a step that is one graph; run it with TORCH_LOGS=graph_breaks"
-        " to see what to change, and keep printing and data-dependent Python out of"
-        " the step"
-    )
-    raise CaptureError(msg)
 
 
 def joint_step(
@@ -166,15 +139,3 @@ def _capture_backend(module: fx.GraphModule, example_inputs: list[Any]) -> Any: 
         keep_inference_input_mutations=True,
     )
     return compiler(module, example_inputs)
-
-
-def _refuse(error: TorchDynamoException) -> NoReturn:
-    inner = getattr(error, "inner_exception", None)
-    if isinstance(inner, EncampError):
-        raise inner from None
-    what = "Dynamo cannot trace it" if isinstance(error, Unsupported) else "it failed"
-    msg = (
-        f"the step could not be captured as one graph; {what}: {inner or error}. Try"
-        " torch.compile(step, backend='aot_eager', fullgraph=True) to work on it"
-    )
-    raise CaptureError(msg) from error

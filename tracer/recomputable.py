@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._ops import OpOverload
+from torch.utils.checkpoint import CheckpointPolicy
 
 from encamp.graph import Reason
 
@@ -15,17 +16,23 @@ from .joint import tensors_of
 _COLLECTIVES = ("_c10d_functional", "c10d_functional", "_dtensor", "c10d")
 _PURE_NAMESPACES = ("aten", "prims")
 _DROPOUT_ARGUMENT = "dropout_p"
+_POLICY = "recompute"
+"""Where a node carries the policy of the `torch.utils.checkpoint` around it."""
 
 
 def reason_against(node: fx.Node) -> Reason | None:
     """Return why the call must not be repeated, or None where it may be.
 
     Only operators of PyTorch's own namespaces are taken to be functions of their
-    arguments; any other (a custom operator, a higher-order one) is pinned.
+    arguments; any other (a custom operator, a higher-order one) is pinned. Where the
+    model checkpoints with a policy, what it must save is pinned, too; what it would
+    recompute is the plan's to decide.
     """
     target = node.target
     if not isinstance(target, OpOverload):
         return Reason.UNKNOWN_OP
+    if node.meta.get(_POLICY) is CheckpointPolicy.MUST_SAVE:
+        return Reason.USER
     if target.namespace in _COLLECTIVES:
         return Reason.COLLECTIVE
     against = {

@@ -29,6 +29,12 @@ _STATIC = (
     " and give every step the same shapes"
 )
 
+_SYMBOLIC = f"depends on a symbolic size; {_STATIC}"
+_ON_HOST = (
+    "reads the value of a tensor on the host (.item(), int(), float()), which no plan"
+    " can foresee; leave that to what uses the step's outputs"
+)
+
 
 @dataclass(slots=True)
 class ValueTable:
@@ -115,13 +121,25 @@ def plain_tensors(node: fx.Node) -> list[torch.Tensor]:
     """
     value = node.meta.get("val")
     items = value if isinstance(value, (tuple, list)) else [value]
-    if any(isinstance(i, (torch.SymInt, torch.SymFloat, torch.SymBool)) for i in items):
-        msg = f"{where(node)} depends on a symbolic size; {_STATIC}"
+    if any(_is_open(item) for item in items):
+        msg = f"{where(node)} {_ON_HOST if _reads_value(node) else _SYMBOLIC}"
         raise UnsupportedError(msg)
     tensors = tensors_of(node)
     for tensor in tensors:
         _require_plain(node, tensor)
     return tensors
+
+
+def _reads_value(node: fx.Node) -> bool:
+    tags = getattr(node.target, "tags", ())
+    return torch.Tag.data_dependent_output in tags
+
+
+def _is_open(item: object) -> bool:
+    """Whether a number is symbolic and not fixed by the guards of its compilation."""
+    if not isinstance(item, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return False
+    return not item.node.expr.is_number
 
 
 def _require_plain(node: fx.Node, tensor: torch.Tensor) -> None:

@@ -19,7 +19,8 @@ from encamp.errors import (
     UnsupportedError,
 )
 from encamp.replay import replay
-from encamp.runtime.backend import EncampBackend, compile_with
+from encamp.runtime.backend import EncampBackend
+from encamp.runtime.compiling import compile_with
 from encamp.runtime.options import StepOptions
 from encamp.runtime.refusal import refusals
 from stepping import UnitCosts, lowered
@@ -180,16 +181,6 @@ def test_a_graph_break_is_refused_before_the_first_step():
     with pytest.raises(CaptureError, match=r"several graphs at test_backend\.py:\d+"):
         encamp.apply(step, "peak*0.5", **ROOFLINE)(x)
     assert model.model[0][1].num_batches_tracked == 0
-
-
-def test_dynamic_shapes_are_refused():
-    """A plan is for fixed sizes, and the refusal says how to fix them."""
-    model = mlp()
-    options = {"budget": "peak*0.6", **ROOFLINE}
-    step = torch.compile(model, backend="encamp", dynamic=True, options=options)
-
-    with pytest.raises(UnsupportedError, match=r"symbolic.*dynamic=False"):
-        step(torch.randn(64, 16))
 
 
 def test_another_batch_is_planned_for_itself():

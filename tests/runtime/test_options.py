@@ -46,6 +46,12 @@ def test_what_to_do_with_a_stale_plan_is_one_of_two():
         StepOptions(budget=1, on_stale="ignore")
 
 
+def test_what_to_do_with_a_new_shape_is_one_of_two():
+    """Another word is refused with the two that are known."""
+    with pytest.raises(OptionError, match="it is 'replan' or 'error'"):
+        StepOptions(budget=1, on_new_shape="pad")
+
+
 def test_an_unknown_compiler_is_refused():
     """Only what steps can be planned for is accepted."""
     with pytest.raises(UnsupportedError, match="unknown compiler 'inductor'"):

@@ -1,0 +1,95 @@
+"""Compile a step as a whole, and say in Encamp's words why that cannot be."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.debugging import boxed_nop
+from torch._functorch import config as functorch_config
+from torch._guards import TracingContext
+
+from encamp.errors import CaptureError, EncampError
+from encamp.tracer.breaks import Refused, refuse
+from encamp.tracer.capture import Step, private_copy
+
+from .guarding import guard_hooks
+
+_RAN_UNCOMPILED = "found no compiled frames"
+"""What PyTorch says once a step has run without being compiled."""
+
+
+def compile_with(step: Step, backend: Callable[..., Any]) -> Any:  # noqa: ANN401
+    """Return `step` compiled with `backend` for fixed shapes: one graph or a refusal.
+
+    A module stays one. Its own hooks become a part of the graph, which
+    `torch.compile(module)` leaves outside.
+    """
+    whole = _whole(step, backend)
+    if not isinstance(step, torch.nn.Module):
+        return whole
+    module = _compiled(step, backend)
+    module.forward = whole
+    return module
+
+
+def compile_split(
+    module: fx.GraphModule, example_inputs: list[Any], partition: Callable[..., Any]
+) -> Any:  # noqa: ANN401 -- what AOTAutograd returns
+    """Compile one graph of Dynamo's, its joint graph split by `partition`.
+
+    Both halves run kernel by kernel; hooks count as a part of the code. No kernel
+    reuses a saved tensor's memory, and AOTAutograd has to know that, or it forbids a
+    second backward (retain_graph).
+    """
+    guard_hooks()
+    compiler = aot_autograd(
+        fw_compiler=boxed_nop,
+        bw_compiler=boxed_nop,
+        inference_compiler=boxed_nop,
+        partition_fn=partition,
+        keep_inference_input_mutations=True,
+    )
+    with functorch_config.patch(donated_buffer=False):
+        compiled = compiler(module, example_inputs)
+    tracing = TracingContext.try_get()
+    if tracing is not None and tracing.fw_metadata is not None:
+        # Not collected, they are taken for unknown, which forbids it as well.
+        tracing.fw_metadata.bw_donated_idxs = []
+    return compiled
+
+
+def _compiled(step: Step, backend: Callable[..., Any]) -> Any:  # noqa: ANN401
+    return torch.compile(step, backend=backend, dynamic=False, fullgraph=True)
+
+
+def _whole(step: Step, backend: Callable[..., Any]) -> Step:
+    compiled = _compiled(private_copy(step), backend)
+
+    def run_planned(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- as the step's
+        try:
+            return compiled(*args, **kwargs)
+        except EncampError:
+            raise
+        except Refused as error:
+            refuse(error)
+        except RuntimeError as error:
+            if _RAN_UNCOMPILED not in str(error):
+                raise
+            raise CaptureError(_uncompiled(error)) from None
+
+    return functools.update_wrapper(run_planned, step, updated=())
+
+
+def _uncompiled(error: RuntimeError) -> str:
+    reasons = re.findall(r"^  - .*?: (.*)$", str(error), re.MULTILINE)
+    why = f" ({reasons[0]})" if reasons else ""
+    return (
+        f"PyTorch ran the step as it is, without its plan{why}. Call it outside of"
+        " dispatch modes (FlopCounterMode and the like) and of torch.compiler.disable"
+    )
