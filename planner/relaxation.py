@@ -9,11 +9,9 @@ theirs is computed in integers.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Thread
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +22,6 @@ from .program import ALWAYS, Program
 
 FloatArray = npt.NDArray[np.float64]
 
-_LOOK_S = 0.05
-"""Seconds between two looks at whether a solve is to stop."""
 _PRICE_BITS = 20
 """Bits of a nanosecond that prices are rounded down to."""
 _COSTS_SUM = 1000.0
@@ -56,10 +52,10 @@ class Relaxation:
 
 @dataclass(slots=True)
 class Limits:
-    """When to give up; `iterations` and `seconds` are what is left."""
+    """When to give up: what is left in iterations and in seconds, and when told to."""
 
-    seconds: float
     iterations: int
+    seconds: Callable[[], float]
     stop: Callable[[], bool]
 
 
@@ -94,8 +90,10 @@ def _dive(
     program: Program, model: mathopt.Model, values: FloatArray, limits: Limits
 ) -> FloatArray:
     """Return the values of the variables after making the costly choices whole."""
+    priced = [*program.costs]
     variables = list(model.variables())
-    one, costs = (np.array(column) for column in zip(*program.costs, strict=True))
+    one = np.array([variable for variable, _ in priced], dtype=np.int64)
+    costs = np.array([ns for _, ns in priced], dtype=np.float64)
     small = _SMALL * float(program.problem.durations.sum())
     for _ in range(_MOST_DIVES):
         shares = values[one]
@@ -117,30 +115,22 @@ def _dive(
 
 
 def _solve(model: mathopt.Model, limits: Limits) -> mathopt.SolveResult | None:
-    """Return the optimum, None at a limit or if there is none."""
-    found: list[mathopt.SolveResult] = []
-    started = time.monotonic()
+    """Return the optimum, None at a limit or if there is none.
+
+    HiGHS cannot be interrupted, so what is asked between two solves comes too late
+    by one at most.
+    """
+    if limits.stop():
+        return None
     parameters = mathopt.SolveParameters(
-        time_limit=timedelta(seconds=max(0.0, limits.seconds)),
+        time_limit=timedelta(seconds=max(0.0, limits.seconds())),
         iteration_limit=max(0, limits.iterations),
     )
-
-    def solve() -> None:
-        found.append(mathopt.solve(model, mathopt.SolverType.HIGHS, params=parameters))
-
-    # HiGHS cannot be interrupted; told to stop, this thread leaves it to its limits.
-    running = Thread(target=solve, daemon=True)
-    running.start()
-    while running.is_alive() and not limits.stop():
-        running.join(_LOOK_S)
-    limits.seconds -= time.monotonic() - started
-    if not found:
-        return None
-    limits.iterations -= found[0].solve_stats.simplex_iterations
-    optimal = found[0].termination.reason == mathopt.TerminationReason.OPTIMAL
+    found = mathopt.solve(model, mathopt.SolverType.HIGHS, params=parameters)
+    limits.iterations -= found.solve_stats.simplex_iterations
+    optimal = found.termination.reason == mathopt.TerminationReason.OPTIMAL
     # Of a program without rows HiGHS returns no prices.
-    priced = optimal and found[0].has_dual_feasible_solution()
-    return found[0] if priced else None
+    return found if optimal and found.has_dual_feasible_solution() else None
 
 
 def _values(result: mathopt.SolveResult) -> FloatArray:

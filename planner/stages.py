@@ -43,7 +43,8 @@ _LEAST_GAIN = 0.0002
 """Share of the unplanned step by which a relaxation is to prove more."""
 _CLOSE = 100
 """Moments are close within one in so many of the graph's ops."""
-_MOST_ITERATIONS, _MOST_S_FOR_A_RELAXATION = 50_000, 10.0
+_MOST_ITERATIONS = 30_000
+"""Steps of the simplex method in a relaxation and its dive."""
 _MOMENTS_AT_ONCE = 3
 """Moments by which a program grows."""
 
@@ -290,14 +291,14 @@ def _apart(progress: Progress, moments: list[int]) -> list[int]:
 
 
 def _relax(progress: Progress, program: Program) -> Relaxation | None:
-    clock = progress.clock
+    clock, size = progress.clock, max(1, program.num_variables)
     iterations = _MOST_ITERATIONS
     if clock.work_left is not None:
-        iterations = min(iterations, max(clock.work_left, 0) // program.num_variables)
-    seconds = min(clock.left, _MOST_S_FOR_A_RELAXATION)
-    found = relax(program, Limits(seconds, iterations, clock.is_over))
+        iterations = min(iterations, max(clock.work_left, 0) // size)
+    limits = Limits(iterations, lambda: clock.left, clock.is_over)
+    found = relax(program, limits)
     if found is not None:
-        clock.pay(found.iterations * program.num_variables)
+        clock.pay(found.iterations * size)
     return found
 
 

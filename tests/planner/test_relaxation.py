@@ -20,7 +20,7 @@ SEEDS = range(60)
 
 def limits(*, seconds=10.0, iterations=10**6, stop=lambda: False) -> Limits:
     """Return limits that do not bind unless told to."""
-    return Limits(seconds, iterations, stop)
+    return Limits(iterations, lambda: seconds, stop)
 
 
 def backward_program(graph, budget) -> Program:
