@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch.distributed as dist
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
@@ -103,6 +104,7 @@ class EncampBackend:
                 name=self.name,
                 meta={"compiler": self.options.compiler},
             )
+            _warn_of_ranks(self.options)
             bound = bind(lowered.graph, self.options)
         self.planned.append(PlannedStep(lowered, bound))
         _warn_of_outside_loss(lowered)
@@ -163,6 +165,18 @@ def _warn_of_outside_loss(lowered: Lowered) -> None:
             "the gradient of an output of %s comes from outside the step, so what"
             " computes it (a loss?) is not planned; compute the loss inside the step",
             format_bytes(max(v.bytes for v in given)),
+        )
+
+
+def _warn_of_ranks(options: StepOptions) -> None:
+    """Say where ranks of one training would each make a plan of their own."""
+    if options.plan is not None or not dist.is_available():
+        return
+    if dist.is_initialized() and dist.get_world_size() > 1:
+        log.warning(
+            "each of the %d ranks plans for itself, from costs of its own, so their"
+            " plans may differ; make one plan (encamp plan) and pass plan= on each",
+            dist.get_world_size(),
         )
 
 

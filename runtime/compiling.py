@@ -13,6 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.debugging import boxed_nop
 from torch._functorch import config as functorch_config
 from torch._guards import TracingContext
+from torch.nn.parallel import DistributedDataParallel
 
 from encamp.errors import CaptureError, EncampError
 from encamp.tracer.breaks import Refused, refuse
@@ -30,7 +31,10 @@ def compile_with(step: Step, backend: Callable[..., Any]) -> Any:  # noqa: ANN40
     A module stays one. Its own hooks become a part of the graph, which
     `torch.compile(module)` leaves outside.
     """
-    whole = _whole(step, backend)
+    if isinstance(step, DistributedDataParallel):
+        # Its forward prepares the reducer in Python and cannot be one graph.
+        return torch.compile(step, backend=backend, dynamic=False)
+    whole = _refusing(_compiled(private_copy(step), backend), step)
     if not isinstance(step, torch.nn.Module):
         return whole
     module = _compiled(step, backend)
@@ -68,8 +72,8 @@ def _compiled(step: Step, backend: Callable[..., Any]) -> Any:  # noqa: ANN401
     return torch.compile(step, backend=backend, dynamic=False, fullgraph=True)
 
 
-def _whole(step: Step, backend: Callable[..., Any]) -> Step:
-    compiled = _compiled(private_copy(step), backend)
+def _refusing(compiled: Step, step: Step) -> Step:
+    """Return `compiled`, a compiled `step`, raising exceptions of Encamp's."""
 
     def run_planned(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- as the step's
         try:

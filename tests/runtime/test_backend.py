@@ -257,6 +257,27 @@ def test_a_loss_outside_the_step_is_said(caplog):
     assert caplog.text == ""
 
 
+class TwoRanks:
+    """Stands in for torch.distributed on one of two ranks."""
+
+    is_available = is_initialized = staticmethod(lambda: True)
+    get_world_size = staticmethod(lambda: 2)
+
+
+def test_ranks_that_plan_apart_are_told(caplog):
+    """Each of several ranks has costs of its own; a plan in hand is one for all."""
+    model, x = mlp(2), torch.randn(8, 16)
+    with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr("encamp.runtime.backend.dist", TwoRanks)
+        compiled(model, budget="peak*1.0")(x)
+        assert "each of the 2 ranks plans for itself" in caplog.text
+        caplog.clear()
+        plan = encamp.plan(encamp.trace(model, (x,), **ROOFLINE), "peak*1.0")
+        compiled(model, plan=plan)(x)
+
+    assert caplog.text == ""
+
+
 def test_what_a_plan_means_is_logged(caplog):
     """One line says the peak, the added time and the recomputations."""
     with caplog.at_level(logging.INFO, "encamp"):

@@ -12,7 +12,8 @@ from functools import cache
 import pytest
 import torch
 
-from cases import CASES, InPlace
+from cases import CASES as OF_STEPS
+from cases import InPlace
 from encamp.errors import InfeasibleError, NoPlanError
 from encamp.graph import CostGraph
 from encamp.plan import Plan
@@ -22,11 +23,13 @@ from encamp.runtime import verify
 from encamp.tracer.profile import MeasuredCosts
 from encamp.tracer.tracing import trace
 from stepping import Stepper, ops_of, random_schedule
+from training_cases import TRAINING_CASES
 
 QUICK = Options(time_limit_s=None, work_limit=300, target_gap=0.005)
 THOROUGH = Options(time_limit_s=None, work_limit=3000, target_gap=0.005)
 """Near the best plan, whatever the machine; the planner's own tests go to the limit."""
-SHARES = (1.0, 0.75, 0.5)
+CASES = {**OF_STEPS, **TRAINING_CASES}
+SHARES = (1.0, 0.75, 0.5, 0.25)
 LARGE = {"S07", "S08", "S10"}
 STEPS = {"S01": 3, "S02": 3}
 """Cases whose buffers or random streams move run several steps in a row."""
@@ -34,7 +37,8 @@ MEGABYTE = 1_000_000
 
 SLOW = [
     *((case, share) for case in sorted(LARGE) for share in (1.0, 0.75)),
-    ("S07", 0.5),
+    *(("S07", share) for share in (0.5, 0.25)),
+    ("S08", 0.25),
 ]
 BUDGETS = [
     pytest.param(case, share, marks=pytest.mark.slow if (case, share) in SLOW else ())
