@@ -8,12 +8,13 @@ it. Everything that can be refused is refused there, before the first step.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch.distributed as dist
 from torch import fx
+from torch._dynamo.backends.debugging import boxed_nop
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -58,11 +59,12 @@ class PlannedStep:
 class EncampBackend:
     """A backend for `torch.compile` that runs steps on plans.
 
-    `planned` lists the steps compiled so far.
+    `compile_graph` makes planned graphs run; `planned` lists the steps compiled so far.
     """
 
     options: StepOptions
     name: str = "step"
+    compile_graph: Callable[..., Any] = boxed_nop
     planned: list[PlannedStep] = field(default_factory=list)
     first_shapes: FirstShapes = field(init=False)
 
@@ -91,7 +93,7 @@ class EncampBackend:
                 self.first_shapes.require(inputs, example_inputs)
                 return self._partition(joint_step(joint, num_fwd_outputs, inputs))
 
-        compiled = compile_split(module, example_inputs, partition)
+        compiled = compile_split(module, example_inputs, partition, self.compile_graph)
         if len(self.planned) == already:  # no gradient is needed: nothing is planned
             return compiled
         return first_order_only(compiled, self.name, self.planned[-1].lowered.joint)

@@ -43,18 +43,21 @@ def compile_with(step: Step, backend: Callable[..., Any]) -> Any:  # noqa: ANN40
 
 
 def compile_split(
-    module: fx.GraphModule, example_inputs: list[Any], partition: Callable[..., Any]
+    module: fx.GraphModule,
+    example_inputs: list[Any],
+    partition: Callable[..., Any],
+    compile_graph: Callable[..., Any] = boxed_nop,
 ) -> Any:  # noqa: ANN401 -- what AOTAutograd returns
     """Compile one graph of Dynamo's, its joint graph split by `partition`.
 
-    Both halves run kernel by kernel; hooks count as a part of the code. No kernel
-    reuses a saved tensor's memory, and AOTAutograd has to know that, or it forbids a
-    second backward (retain_graph).
+    `compile_graph` runs both halves kernel by kernel; hooks count as a part of the
+    code. No kernel reuses a saved tensor's memory, and AOTAutograd has to know that, or
+    it forbids a second backward (retain_graph).
     """
     guard_hooks()
     compiler = aot_autograd(
-        fw_compiler=boxed_nop,
-        bw_compiler=boxed_nop,
+        fw_compiler=compile_graph,
+        bw_compiler=compile_graph,
         inference_compiler=boxed_nop,
         partition_fn=partition,
         keep_inference_input_mutations=True,

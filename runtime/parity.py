@@ -42,13 +42,14 @@ def _difference(
         )
     if expected.stride() != actual.stride():
         return f"strides {tuple(actual.stride())}, expected {tuple(expected.stride())}"
-    if torch.equal(_bits(expected), _bits(actual)):
+    if torch.equal(bits(expected), bits(actual)):
         return None
     largest = (expected.double() - actual.double()).abs().max().item()
     return f"by up to {largest:.3g}"
 
 
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor's elements as bytes, one after another."""
     return tensor.contiguous().view(-1).view(torch.uint8)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from encamp.units import format_bytes, format_duration
 
+from .bisection import Suspect
+
 TOLERANCE = 0.01
 """How far a measured peak, workspaces included, may be from the predicted one."""
 
@@ -45,7 +47,9 @@ class Report:
     `differences` names every tensor that is not bit for bit that of the unplanned
     step, with the step it first differed in. `ok` is whether there is no difference,
     the peak of storages is the predicted one to the byte, and the allocator's peak is
-    within the budget and within `TOLERANCE` of the predicted one.
+    within the budget and within `TOLERANCE` of the predicted one. Where something
+    differs, `suspect` is the first operation that did not repeat itself, and
+    `explanation` says what follows.
     """
 
     name: str
@@ -58,6 +62,8 @@ class Report:
     recomputed_ops: int
     num_ops: int
     meter: str
+    suspect: Suspect | None = None
+    explanation: str = ""
 
     @property
     def findings(self) -> tuple[str, ...]:

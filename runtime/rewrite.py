@@ -27,6 +27,9 @@ from encamp.tracer.joint import nodes_of
 from encamp.tracer.lower import Lowered
 from encamp.tracer.randomness import first_draw, random_device, random_state, redraw
 
+OP = "encamp_op"
+"""Where a node of a planned graph carries the op that it runs."""
+
 _UNCHECKED = "saved_tensor_with_no_vc_check"
 
 
@@ -153,7 +156,8 @@ class _Emitter:
         if call.kind is CallKind.TAKE_STATE:
             self._take_state(call)
         elif call.kind is CallKind.OPERATOR:
-            self.newest[call.node] = self._call(op, call)
+            self.newest[call.node] = made = self._call(op, call)
+            made.meta[OP] = op
             for part in _made_by(call.node)[1:]:
                 self.newest[part] = self._copy(part)
         self.done.add(op)

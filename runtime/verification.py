@@ -26,6 +26,7 @@ from encamp.tracer.tracing import Factory, made_by, name_of
 
 from .backend import EncampBackend
 from .compiling import compile_split, compile_with
+from .explaining import explain
 from .options import StepOptions
 from .parity import compare
 from .refusal import refusals
@@ -75,6 +76,9 @@ def verify(
     times = run.timed([unplanned, planned], rounds)
     compiled = backend.planned[-1]
     graph, bound = compiled.lowered.graph, compiled.bound
+    explained = None
+    if differences:
+        explained = explain(run, model, bound.plan, unplanned, costs=costs, steps=steps)
     meter = best_meter(run.device)
     measuring = _Measuring(run, graph, meter)
     return Report(
@@ -88,6 +92,8 @@ def verify(
         recomputed_ops=len(bound.timeline.steps) - len(graph.ops),
         num_ops=len(graph.ops),
         meter=type(meter).__name__,
+        suspect=explained.suspect if explained else None,
+        explanation=str(explained) if explained else "",
     )
 
 

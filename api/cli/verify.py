@@ -39,7 +39,8 @@ def verify(
 
     Loss, gradients, buffers and the random state bit for bit; measured peak and step
     time against predicted. The factory is called with real tensors. Exits 6 on any
-    difference.
+    difference, and names the first operation whose recomputed output differs from its
+    first run's.
     """
     require_torch("encamp verify")
     from encamp.runtime import verify as verified  # noqa: PLC0415 - loads torch
@@ -57,4 +58,6 @@ def _lines(report: Report) -> list[str]:
     rows = [("", "unplanned", "planned", ""), *report.rows()]
     verdict = "ok" if report.ok else "FAILED"
     found = [f"  {finding}" for finding in report.findings]
+    if report.explanation:
+        found.append(f"  {report.explanation}")
     return [f"{report.name}: {verdict}", *found, *table(rows)]
