@@ -29,6 +29,7 @@ from encamp.tracer.lower import Lowered, lower
 from encamp.tracer.tracing import step_device
 from encamp.units import format_bytes
 
+from .accumulation import tell_of_gradients
 from .binding import BoundPlan, bind
 from .compiling import compile_split
 from .frames import require_whole_step
@@ -96,7 +97,9 @@ class EncampBackend:
         compiled = compile_split(module, example_inputs, partition, self.compile_graph)
         if len(self.planned) == already:  # no gradient is needed: nothing is planned
             return compiled
-        return first_order_only(compiled, self.name, self.planned[-1].lowered.joint)
+        planned = self.planned[-1]
+        compiled = tell_of_gradients(compiled, planned.bound.room_bytes)
+        return first_order_only(compiled, self.name, planned.lowered.joint)
 
     def _partition(self, joint: JointStep) -> tuple[fx.GraphModule, fx.GraphModule]:
         with unset_fake_temporarily(), _disable_current_modes():

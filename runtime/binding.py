@@ -32,6 +32,12 @@ class BoundPlan:
     timeline: Timeline
     limit_bytes: int
     """The peak this step may have: its budget less its reserve."""
+    reserve_bytes: int = 0
+
+    @property
+    def room_bytes(self) -> int:
+        """What the budget leaves beside the planned peak."""
+        return self.limit_bytes + self.reserve_bytes - self.timeline.peak_bytes
 
 
 def bind(graph: CostGraph, options: StepOptions) -> BoundPlan:
@@ -77,7 +83,7 @@ def laid_over(
         raise StalePlanError(msg)
     if timeline.peak_bytes > limit - reserve:
         _refuse_peak(graph, plan, timeline, limit - reserve)
-    return BoundPlan(plan, timeline, limit - reserve)
+    return BoundPlan(plan, timeline, limit - reserve, reserve)
 
 
 def _read(plan: Plan | str | PathLike[str]) -> Plan:
@@ -96,7 +102,8 @@ def _solved(
         ),
     )
     limit = plan.budget_bytes - plan.reserve_bytes
-    return BoundPlan(plan, replay(graph, plan.steps), limit)
+    timeline = replay(graph, plan.steps)
+    return BoundPlan(plan, timeline, limit, plan.reserve_bytes)
 
 
 def _require_structure(graph: CostGraph, plan: Plan) -> None:

@@ -257,6 +257,26 @@ def test_a_loss_outside_the_step_is_said(caplog):
     assert caplog.text == ""
 
 
+def test_gradients_that_do_not_fit_beside_the_plan_are_told(caplog):
+    """Accumulated ones are 6 x (16 x 16 + 16) x 4 bytes; reserved, nothing is said."""
+    model, x = mlp(), torch.randn(256, 16)
+    held = 6 * 17 * 16 * 4
+    peak = replay(lowered(model, (x,)).graph).peak_bytes
+    for options, told in (
+        ({"budget": peak}, True),
+        ({"budget": peak + held, "reserve": held}, False),
+    ):
+        model.zero_grad(set_to_none=True)
+        caplog.clear()
+        step = compiled(model, **options)
+        with caplog.at_level(logging.WARNING, "encamp"):
+            step(x).backward()
+            assert caplog.text == ""
+            step(x).backward()
+            step(x).backward()
+        assert caplog.text.count(f"reserve={held}") == told
+
+
 class TwoRanks:
     """Stands in for torch.distributed on one of two ranks."""
 

@@ -183,6 +183,19 @@ def test_a_frozen_prefix_runs_once():
     assert plan.duration_ns > graph.duration_ns
 
 
+@pytest.mark.parametrize("share", [0.55, 0.7, 0.9])
+def test_nothing_of_a_frozen_prefix_runs_again_at_any_budget(share):
+    """S06: neither the embedding nor the prefix, whatever else must."""
+    graph = estimated("S06")
+    budget = int(replay(graph).peak_bytes * share)
+    runs = Counter(solve(graph, budget, options=QUICK).steps)
+    frozen = ("model.prefix", "model.embedding")
+    prefix = [op for op in graph.ops if (op.module or "").startswith(frozen)]
+
+    assert max(runs.values()) > 1
+    assert {runs[op.id] for op in prefix} == {1}
+
+
 @pytest.mark.slow
 def test_the_budget_of_a_llama_stack_is_met_and_monotone():
     """S07: from 90 to 11 MB each budget is met, each at a higher cost.

@@ -13,6 +13,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from cases import SquaredMean
+from encamp.errors import CaptureError
 from encamp.runtime.backend import EncampBackend
 from encamp.runtime.compiling import compile_with
 from encamp.runtime.options import StepOptions
@@ -71,6 +73,19 @@ def planned(rank, plan, *, outside):
     return left, list(compiled.bound.timeline.steps), durations
 
 
+def refusal_of_buckets():
+    """Return what is said of a model that DistributedDataParallel would split."""
+    layers = torch.nn.Linear(16, 1024), torch.nn.Linear(1024, 512)
+    wide = SquaredMean(torch.nn.Sequential(*layers, torch.nn.Linear(512, 512)))
+    options = StepOptions(budget="1GiB", costs="roofline:cpu")
+    parallel = DistributedDataParallel(wide, bucket_cap_mb=1)
+    try:
+        compile_with(parallel, EncampBackend(options))(torch.ones(2, 16))
+    except CaptureError as error:
+        return str(error)
+    return "not refused"
+
+
 def run(rank, plan):
     """Return what this rank found."""
     expected = reference(rank)
@@ -81,6 +96,7 @@ def run(rank, plan):
         "steps": [steps, same_steps],
         "durations": durations,
         "alike": [all(map(torch.equal, *pair)) for pair in pairs],
+        "refusal": refusal_of_buckets(),
         "gradient": expected[0].flatten()[:4].tolist(),
     }
 
@@ -94,7 +110,7 @@ def main():
         init_method=Path(meeting).as_uri(),
         rank=rank,
         world_size=2,
-        timeout=timedelta(seconds=60),
+        timeout=timedelta(seconds=120),
     )
     Path(report).write_text(json.dumps(run(rank, plan)), encoding="utf-8")
     dist.destroy_process_group()
