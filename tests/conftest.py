@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Tests import these; collecting them again would register their operators twice.
+collect_ignore = ["support"]
+
 # What is measured and built here is kept between runs, apart from the user's own.
 os.environ["ENCAMP_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "cache")
 
