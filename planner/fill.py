@@ -1,16 +1,17 @@
 """Fill: take recomputations out of a schedule again while it stays under the budget.
 
 The dearest recomputation per byte it makes is tried first; each removal is judged by
-the exact replay, so fill never turns a plan that fits into one that does not.
+the exact peak, so fill never turns a plan that fits into one that does not.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .jit import BoolArray, IntArray, RandomState, compiled, uniform
+from .jit import IntArray, RandomState, compiled, uniform
 from .problem import Problem
-from .replay_fast import drop_dead, first_runs, peak, select
+from .replay_fast import drop_dead, first_runs, select
+from .timeline import Timeline, commit, remove, timeline, top, undo
 
 
 @compiled
@@ -19,22 +20,28 @@ def fill(
 ) -> IntArray:
     """Return a schedule within `budget` after one attempt at each recomputation.
 
-    `noise` spreads the order of the attempts. Quadratic in the schedule.
+    `noise` spreads the order of the attempts, each of which takes logarithmic time.
     """
-    stays = np.ones(len(steps), dtype=np.bool_)
-    attempt(problem, steps, budget, attempts(problem, steps, noise, random), stays)
-    return drop_dead(problem, select(steps, stays))
+    line = timeline(problem, steps)
+    attempt(problem, line, budget, attempts(problem, steps, noise, random))
+    return what_stays(problem, line)
 
 
 @compiled
-def attempt(
-    problem: Problem, steps: IntArray, budget: int, order: IntArray, stays: BoolArray
-) -> None:
-    """Clear in `stays` those steps of `order` that can go, one after the other."""
+def attempt(problem: Problem, line: Timeline, budget: int, order: IntArray) -> None:
+    """Remove those steps of `order` that can go, one after the other."""
     for step in order:
-        stays[step] = False
-        if peak(problem, drop_dead(problem, select(steps, stays))) > budget:
-            stays[step] = True
+        if line.stays[step]:
+            remove(problem, line, step)
+            if top(line) > budget:
+                undo(line)
+            commit(line)
+
+
+@compiled
+def what_stays(problem: Problem, line: Timeline) -> IntArray:
+    """Return the schedule of the steps that were not removed."""
+    return drop_dead(problem, select(line.steps, line.stays))
 
 
 @compiled

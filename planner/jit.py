@@ -23,6 +23,7 @@ import numpy.typing as npt
 from encamp.folders import cache_folder
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 RandomState = npt.NDArray[np.uint64]
 

@@ -33,7 +33,7 @@ _DETOUR = 0.15
 """Share of it by which a schedule may be longer before it is filled."""
 _NOISE = 0.5
 _FILL_NOISE = 0.3
-_MAX_DROPS = 80
+_MAX_ROUNDS = 80
 
 
 class Walk(NamedTuple):
@@ -69,7 +69,7 @@ def walk(
         slack = int(_DEVIATION * (shortest - floor) * (1 - move / leg.total))
         limit = length + slack + int(_DETOUR * (length - floor)) + 1
         noise = _NOISE if uniform(random) < 0.7 else 0.0
-        taste = Taste(0.0, noise, limit, _MAX_DROPS)
+        taste = Taste(0.0, noise, limit, _MAX_ROUNDS)
         trial, ended = repair(
             problem, _disturb(problem, current, random), budget, taste, random
         )

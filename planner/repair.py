@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import IntArray, RandomState, compiled, uniform
+from .jit import FloatArray, IntArray, RandomState, compiled, uniform
 from .problem import Problem
 from .replay_fast import (
     FORBIDDEN,
@@ -28,6 +28,8 @@ NEVER = 2**62
 """A next use that does not come, and a duration limit that does not bind."""
 FITS, STUCK, UNFINISHED = 0, 1, 2
 """How a repair ended: under the budget, without a move, or at its limit of drops."""
+_SHARE = 16
+"""A round relieves the worst step of one in so many of the bytes it is over."""
 _LONGEST = 8
 """Repair is stuck where schedules have so many times the graph's ops."""
 
@@ -41,8 +43,8 @@ class Taste(NamedTuple):
     """Spread of the random factor on each score; 0 is deterministic."""
     duration_limit: int = NEVER
     """Give up once the schedule takes this many nanoseconds."""
-    max_drops: int = 2**31
-    """Pause after this many drops."""
+    max_rounds: int = 2**31
+    """Pause after this many rounds of drops."""
 
 
 class Uses(NamedTuple):
@@ -187,15 +189,8 @@ def drop_value(
     problem: Problem, steps: IntArray, before: int, chain: IntArray
 ) -> IntArray:
     """Return the schedule that recomputes a chain of ops just before a step."""
-    ordered = chain.copy()
-    for position in range(1, len(ordered)):
-        op = ordered[position]
-        place = position
-        while place > 0 and ordered[place - 1] > op:
-            ordered[place] = ordered[place - 1]
-            place -= 1
-        ordered[place] = op
-    return drop_dead(problem, insert(steps, before, ordered))
+    places = before * problem.num_ops + chain
+    return drop_dead(problem, insert(problem, steps, places))
 
 
 @compiled
@@ -204,11 +199,12 @@ def repair(
 ) -> tuple[IntArray, int]:
     """Return the schedule brought under `budget`, or as far as that went, and which.
 
-    An unfinished repair goes on where it stopped when called again. One drop is
-    linear in the schedule and in the chains of the values live at its worst step.
+    An unfinished repair goes on where it stopped when called again. A round relieves
+    the worst step of a share of its excess, so rounds grow with the logarithm of the
+    excess; each is linear in the schedule and in the chains of the values live there.
     """
     space = scratch(problem, random)
-    for _ in range(taste.max_drops):
+    for _ in range(taste.max_rounds):
         held = memory(problem, steps)
         worst = worst_step(held)
         if held[worst] <= budget:
@@ -222,21 +218,72 @@ def repair(
         breaks_rule = held[worst] >= FORBIDDEN
         excess = Excess(worst, held[worst] - budget, over, allowance, breaks_rule)
         uses = uses_around(problem, steps, worst)
-        before, chain = _best_chain(problem, uses, excess, taste, space)
-        if len(chain) == 0:
+        places = _relieve(problem, uses, excess, taste, space)
+        if len(places) == 0:
             return steps, STUCK
-        steps = drop_value(problem, steps, before, chain)
+        steps = drop_dead(problem, insert(problem, steps, places))
     return steps, UNFINISHED
 
 
 @compiled
-def _best_chain(
+def _relieve(
     problem: Problem, uses: Uses, excess: Excess, taste: Taste, space: Scratch
-) -> tuple[int, IntArray]:
-    """Return the chain with the best score for the excess, and where it would run."""
-    best_score = -1.0
-    best_before = 0
-    best = space.chain[:0].copy()
+) -> IntArray:
+    """Return the places of the chains that relieve a share of the excess, one at least.
+
+    They come by falling score. Each sees the drops before it, and waits for the next
+    round if those made it dearer.
+    """
+    values, scores, costs = _candidates(problem, uses, excess, taste, space)
+    places = np.empty(0, dtype=np.int64)
+    if len(values) == 0:
+        return places
+    goal = 0 if excess.breaks_rule else excess.bytes // _SHARE
+    best = int(np.argmax(scores))
+    ranked = np.array([best])
+    if problem.sizes[values[best]] < goal:
+        ranked = np.argsort(-scores, kind="mergesort")
+    relieved, added = 0, 0
+    for rank in ranked:
+        value = values[rank]
+        if not is_idle(uses, value, excess.step):
+            continue
+        count = chain_of(problem, uses, value, space)
+        cost = _duration_of(problem, space.chain[:count])
+        if count == 0 or cost > costs[rank] or added + cost >= excess.allowance:
+            continue
+        before = uses.next[value]
+        chain = space.chain[:count]
+        places = np.concatenate((places, before * problem.num_ops + chain))
+        _note_drop(problem, uses, before, chain)
+        relieved += problem.sizes[value]
+        added += cost
+        if relieved >= goal:
+            break
+    return places
+
+
+@compiled
+def _note_drop(problem: Problem, uses: Uses, before: int, chain: IntArray) -> None:
+    """Note that a chain will run just before a step, for the chains to come."""
+    for op in chain:
+        for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
+            value = problem.makes[at]
+            # What runs before the same step may read it; what runs earlier may not.
+            uses.remade[value] = min(uses.remade[value], before - 1)
+            if uses.next[value] >= before:
+                uses.next[value] = NEVER
+
+
+@compiled
+def _candidates(
+    problem: Problem, uses: Uses, excess: Excess, taste: Taste, space: Scratch
+) -> tuple[IntArray, FloatArray, IntArray]:
+    """Return the values that can be dropped for the excess, their scores and costs."""
+    values = np.empty(problem.num_values, dtype=np.int64)
+    scores = np.empty(problem.num_values, dtype=np.float64)
+    costs = np.empty(problem.num_values, dtype=np.int64)
+    size = 0
     for value in range(problem.num_values):
         if not is_idle(uses, value, excess.step):
             continue
@@ -245,9 +292,7 @@ def _best_chain(
         count = chain_of(problem, uses, value, space)
         if count == 0:
             continue
-        added = 0
-        for position in range(count):
-            added += problem.durations[space.chain[position]]
+        added = _duration_of(problem, space.chain[:count])
         if added >= excess.allowance:
             continue
         score = min(problem.sizes[value], excess.bytes) / (added + 1.0)
@@ -256,10 +301,18 @@ def _best_chain(
             score *= max(1, gap) ** taste.gap_weight
         if taste.noise > 0:
             score *= np.exp(taste.noise * (uniform(space.random) - 0.5) * 3.5)
-        if score > best_score:
-            best_score, best_before = score, uses.next[value]
-            best = space.chain[:count].copy()
-    return best_before, best
+        values[size], scores[size], costs[size] = value, score, added
+        size += 1
+    return values[:size], scores[:size], costs[:size]
+
+
+@compiled
+def _duration_of(problem: Problem, chain: IntArray) -> int:
+    """Return the nanoseconds of some ops."""
+    total = 0
+    for op in chain:
+        total += problem.durations[op]
+    return total
 
 
 @compiled

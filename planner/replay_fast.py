@@ -59,7 +59,7 @@ def memory(problem: Problem, steps: IntArray) -> IntArray:
 
 
 @compiled
-def _carried(problem: Problem, steps: IntArray, turn: int) -> int:
+def carried_over(problem: Problem, steps: IntArray, turn: int) -> int:
     """Count the barred values that live across step `turn`, where it reads none."""
     if turn == len(steps) or not problem.barred.any():
         return 0
@@ -84,7 +84,7 @@ def _running_total(
     for step in range(len(steps)):
         live += change[step]
         held[step] = live + problem.workspaces[steps[step]]
-    carried = _carried(problem, steps, turn)
+    carried = carried_over(problem, steps, turn)
     if carried > 0:
         held[turn] += FORBIDDEN + carried
     return held
@@ -183,13 +183,23 @@ def select(steps: IntArray, stays: BoolArray) -> IntArray:
 
 
 @compiled
-def insert(steps: IntArray, before: int, ops: IntArray) -> IntArray:
-    """Return the schedule with `ops` run just before step `before`."""
-    longer = np.empty(len(steps) + len(ops), dtype=np.int64)
-    for step in range(before):
-        longer[step] = steps[step]
-    for position in range(len(ops)):
-        longer[before + position] = ops[position]
-    for step in range(before, len(steps)):
-        longer[step + len(ops)] = steps[step]
+def insert(problem: Problem, steps: IntArray, places: IntArray) -> IntArray:
+    """Return the schedule with recomputations inserted, some before each step.
+
+    A place is a step times the number of ops, plus the op to run just before it. Ops
+    before one step run in their order, which is one that can run, and once each.
+    """
+    places = np.unique(places)
+    longer = np.empty(len(steps) + len(places), dtype=np.int64)
+    done, size = 0, 0
+    for step in range(len(steps)):
+        while done < len(places) and places[done] // problem.num_ops == step:
+            longer[size] = places[done] % problem.num_ops
+            done += 1
+            size += 1
+        longer[size] = steps[step]
+        size += 1
+    for place in places[done:]:
+        longer[size] = place % problem.num_ops
+        size += 1
     return longer

@@ -11,21 +11,24 @@ from encamp.plan import Order
 
 from .bounds import Bound, Cuts, best_bound, bound, outputs_floor
 from .exact import Answer, solve_exactly
-from .fill import attempt, attempts, recomputations
+from .fill import attempt, attempts, recomputations, what_stays
 from .jit import IntArray
 from .local_search import Leg, Walk, walk
 from .program import Program, expand
 from .progress import Progress
 from .relaxation import Limits, Relaxation, relax
 from .repair import FITS, STUCK, Taste, repair
-from .replay_fast import drop_dead, first_runs, memory, select
+from .replay_fast import first_runs, memory
 from .start import from_held, starts, unplanned
+from .timeline import timeline
 
 _GAP_WEIGHTS = (0.0, 0.5, 1.0)
 _DROPS_AT_ONCE, _ATTEMPTS_AT_ONCE, _MOVES_AT_ONCE = 16, 256, 8
 """At most so many between two looks at the clock; fewer on large graphs."""
-_PASSES_PER_DROP, _PASSES_PER_ATTEMPT = 4, 3
-"""Times that a drop and an attempt go through the schedule."""
+_PASSES_PER_DROP, _PASSES_PER_MOVE = 4, 20
+"""Times that a drop and a move of a local search go through the schedule."""
+_STEPS_PER_ATTEMPT = 400
+"""Elementary steps of taking a recomputation out and bringing it back."""
 _MOST_WALKS = 6
 _MOST_MOVES = 5000
 _WALK_WORK = 5 * 10**7
@@ -141,7 +144,7 @@ def repair_within(
     while most > 0:
         per_drop = _PASSES_PER_DROP * len(steps)
         drops = progress.clock.at_once(per_drop, _DROPS_AT_ONCE)
-        taste = taste._replace(max_drops=drops)
+        taste = taste._replace(max_rounds=drops)
         steps, ended = repair(progress.problem, steps, budget, taste, progress.random)
         progress.clock.pay(drops * per_drop)
         most -= drops
@@ -157,17 +160,17 @@ def fill_within(progress: Progress, steps: IntArray) -> IntArray:
     problem, before = progress.problem, len(steps) + 1
     while len(steps) < before and not progress.clock.is_over():
         before = len(steps)
-        stays = np.ones(len(steps), dtype=np.bool_)
+        line = timeline(problem, steps)
+        progress.clock.pay(len(steps))
         order = attempts(problem, steps, 0.0, progress.random)
-        per_attempt = _PASSES_PER_ATTEMPT * len(steps)
-        together = progress.clock.at_once(per_attempt, _ATTEMPTS_AT_ONCE)
+        together = progress.clock.at_once(_STEPS_PER_ATTEMPT, _ATTEMPTS_AT_ONCE)
         for first in range(0, len(order), together):
             chosen = order[first : first + together]
-            attempt(problem, steps, progress.budget, chosen, stays)
-            progress.clock.pay(len(chosen) * per_attempt)
+            attempt(problem, line, progress.budget, chosen)
+            progress.clock.pay(len(chosen) * _STEPS_PER_ATTEMPT)
             if progress.clock.is_over():
                 break
-        steps = drop_dead(problem, select(steps, stays))
+        steps = what_stays(problem, line)
     return steps
 
 
@@ -191,13 +194,14 @@ def _walk_around(progress: Progress, best: IntArray) -> None:
     A single move on a graph so large that it would not end in time is not begun.
     """
     problem = progress.problem
-    per_move = len(best) * max(1, len(recomputations(problem, best)))
+    attempted = len(recomputations(problem, best))
+    per_move = _PASSES_PER_MOVE * len(best) + _STEPS_PER_ATTEMPT * attempted
     if per_move > _LONGEST_MOVE:
         return
     progress.begin("local-search")
     work = int(progress.effort.work * _WALK_WORK)
     moves = min(_MOST_MOVES, work // per_move + 1)
-    together = progress.clock.at_once(_PASSES_PER_ATTEMPT * per_move, _MOVES_AT_ONCE)
+    together = progress.clock.at_once(per_move, _MOVES_AT_ONCE)
     at = Walk(best, best)
     for first in range(0, moves, together):
         if progress.done:
@@ -205,7 +209,7 @@ def _walk_around(progress: Progress, best: IntArray) -> None:
         pause = min(moves, first + together)
         leg = Leg(first, pause, moves, progress.target_ns)
         at = walk(problem, at, progress.budget, leg, progress.random)
-        progress.clock.pay((pause - first) * _PASSES_PER_ATTEMPT * per_move)
+        progress.clock.pay((pause - first) * per_move)
         progress.offer(at.best)
     if progress.options.fill:
         progress.offer(fill_within(progress, at.best))

@@ -71,7 +71,7 @@ class TestRepair:
 
     def test_pauses_at_its_limit_of_drops(self):
         """With no drop allowed it has looked at nothing."""
-        assert repaired(43, max_drops=0)[1] == UNFINISHED
+        assert repaired(43, max_rounds=0)[1] == UNFINISHED
 
     def test_keeps_to_its_limit_of_duration(self):
         """The chain takes 2100 ns; op 0 again would make it 2200."""

@@ -75,6 +75,9 @@ class TestDropDead:
         assert shorter.duration_ns <= before.duration_ns
 
 
-def test_insert_puts_ops_before_a_step():
-    """Two ops inserted before step 1 stand between the first and the second."""
-    assert insert(np.array([7, 8]), 1, np.array([1, 2])).tolist() == [7, 1, 2, 8]
+def test_insert_puts_ops_before_steps():
+    """Ops 2 and 1 before the second step run in their order, once; 0 at the end."""
+    problem = reduce(chain())
+    places = np.array([6 + 2, 6 + 1, 6 + 2, 2 * 6])
+
+    assert insert(problem, np.array([4, 5]), places).tolist() == [4, 1, 2, 5, 0]
