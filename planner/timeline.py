@@ -128,10 +128,12 @@ def remove(problem: Problem, line: Timeline, step: int) -> None:
     over the events of that value's instances.
     """
     done = line.counts[_GONE]
-    _take(line, step)
+    _queue(line, step)
     while done < line.counts[_GONE]:
         gone = line.gone[done]
         done += 1
+        # Not before: while it waits, what it reads is still held for it.
+        line.stays[gone] = False
         op = line.steps[gone]
         _hold(line, gone, gone, -problem.workspaces[op])
         for at in range(problem.makes_at[op], problem.makes_at[op + 1]):
@@ -139,12 +141,11 @@ def remove(problem: Problem, line: Timeline, step: int) -> None:
         for at in range(problem.reads_at[op], problem.reads_at[op + 1]):
             maker = _unread(problem, line, problem.reads[at], gone)
             if maker >= 0 and _is_dead(problem, line, maker):
-                _take(line, maker)
+                _queue(line, maker)
 
 
 @compiled
-def _take(line: Timeline, step: int) -> None:
-    line.stays[step] = False
+def _queue(line: Timeline, step: int) -> None:
     line.gone[line.counts[_GONE]] = step
     line.counts[_GONE] += 1
 

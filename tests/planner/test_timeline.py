@@ -1,15 +1,19 @@
 """Removing recomputations one by one, against replaying the whole schedule."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from encamp.planner.fill import recomputations
+from encamp.planner.jit import random_state
 from encamp.planner.reduce import unreduced
+from encamp.planner.repair import Taste, repair
 from encamp.planner.replay_fast import FORBIDDEN, drop_dead, memory, peak, select
 from encamp.planner.start import unplanned
 from encamp.planner.timeline import commit, remove, timeline, top, undo
 from graphs import CHAIN_PEAK, CHAIN_RECOMPUTED, CHAIN_RECOMPUTED_PEAK, chain
+from random_steps import random_step
 from strategies import graphs, schedules
 
 
@@ -52,13 +56,7 @@ def test_equals_replaying_what_stays(data):
         if not line.stays[step]:
             continue
         before, stayed = top(line), line.stays.copy()
-        expected = stayed.copy()
-        expected[step] = False
-        left = drop_dead(problem, select(steps, expected))
-
-        remove(problem, line, step)
-        assert select(steps, line.stays).tolist() == left.tolist()
-        assert min(top(line), FORBIDDEN) == min(peak(problem, left), FORBIDDEN)
+        _remove_and_compare(problem, line, step)
         if data.draw(st.booleans()):
             undo(line)
             assert top(line) == before
@@ -73,3 +71,30 @@ def test_an_unchanged_timeline_has_the_peak_of_its_schedule():
     line = timeline(problem, unplanned(problem))
 
     assert top(line) == memory(problem, unplanned(problem)).max() == CHAIN_PEAK
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_equals_replaying_where_much_is_recomputed(seed):
+    """On steps of 60 ops repaired to death, where one removal takes others along."""
+    random, problem = np.random.default_rng(seed), unreduced(random_step(seed, ops=60))
+    taste = Taste(max_rounds=100)
+    steps, _ = repair(problem, unplanned(problem), 0, taste, random_state(seed))
+    assert len(steps) > problem.num_ops
+    line = timeline(problem, steps)
+    for step in random.permutation(recomputations(problem, steps)):
+        if line.stays[step]:
+            _remove_and_compare(problem, line, step)
+            if random.random() < 0.5:
+                undo(line)
+            commit(line)
+
+
+def _remove_and_compare(problem, line, step):
+    expected = line.stays.copy()
+    expected[step] = False
+    left = drop_dead(problem, select(line.steps, expected))
+
+    remove(problem, line, step)
+
+    assert select(line.steps, line.stays).tolist() == left.tolist()
+    assert min(top(line), FORBIDDEN) == min(peak(problem, left), FORBIDDEN)
