@@ -157,9 +157,12 @@ def _search(task: Task, progress: Progress) -> Bound | None:
 def _search_on(progress: Progress, moments: list[int]) -> None:
     """Solve integer programs; where the gap stays wide relax larger ones; search.
 
-    The relaxations tell which moments the last programs should look at.
+    A first walk comes before the programs: it is short, and may find at once what they
+    find last. The relaxations tell which moments the last programs should look at.
     """
     options = progress.options
+    if options.local_search and progress.wide:
+        stages.search_locally(progress, walks=1)
     if options.integer_program and not progress.closed:
         moments = stages.solve_programs(progress, moments)
         if options.relaxation and moments and progress.wide:

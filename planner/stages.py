@@ -31,8 +31,8 @@ _STEPS_PER_ATTEMPT = 400
 """Elementary steps of taking a recomputation out and bringing it back."""
 _MOST_WALKS = 6
 _MOST_MOVES = 5000
-_WALK_WORK = 5 * 10**7
-"""Moves of a local search times steps times recomputations."""
+_WALK_WORK = 10**8
+"""Elementary steps of one walk."""
 _LONGEST_MOVE = 2 * 10**7
 _FIRST_WORK, _PROGRAM_WORK = 1.0, 6.0
 """CP-SAT's deterministic time, about seconds: for one moment, and for more."""
@@ -174,13 +174,13 @@ def fill_within(progress: Progress, steps: IntArray) -> IntArray:
     return steps
 
 
-def search_locally(progress: Progress) -> None:
+def search_locally(progress: Progress, walks: int = _MOST_WALKS) -> None:
     """Search around the best plan, and while the gap is wide, around it again.
 
     Walks from one plan end at different ones, so another walk is worth more than a
     longer one.
     """
-    for _ in range(_MOST_WALKS):
+    for _ in range(walks):
         if progress.best is None or progress.done:
             return
         _walk_around(progress, progress.best)
