@@ -110,9 +110,9 @@ def _told(name: str, amount: float | str) -> str:
         return format_bytes(int(amount))
     if name.endswith("_ns"):
         return format_duration(int(amount))
-    if isinstance(amount, float):
-        return percent(amount)
-    return count(amount, "run")
+    if name == "recomputations":
+        return count(int(amount), "run")
+    return percent(amount)
 
 
 def _change(figure: FigureChange) -> str:
