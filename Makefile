@@ -56,5 +56,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing into .venv (a minute or so)"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt \
-	  -e '.[torch,plot,dev]'
+	  -e '.[torch,plot,service,postgres,dev]'
 	@touch $@

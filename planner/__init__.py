@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .clock import Cancel
     from .frontier import Frontier, sweep
+    from .incumbent import Incumbent
     from .options import Event, Options
     from .rules import Action, Rule, Trait
     from .solver import MinBudget, min_budget, solve
@@ -20,6 +21,7 @@ __all__ = [
     "Cancel",
     "Event",
     "Frontier",
+    "Incumbent",
     "MinBudget",
     "Options",
     "Rule",
@@ -34,6 +36,7 @@ _HOMES = {
     "Cancel": "clock",
     "Event": "options",
     "Frontier": "frontier",
+    "Incumbent": "incumbent",
     "MinBudget": "solver",
     "Options": "options",
     "Rule": "rules",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from encamp.check import check
 from encamp.errors import EncampError, InfeasibleError, NoPlanError, PeakSite
 from encamp.graph import CostGraph
 from encamp.plan import Plan
@@ -13,6 +17,7 @@ from encamp.units import format_bytes
 from . import stages
 from .bounds import Bound
 from .clock import Cancel, Clock
+from .incumbent import Incumbent
 from .minimum import Floor, floor_of, squeeze
 from .options import Options
 from .progress import Listener, Progress
@@ -51,15 +56,20 @@ def solve(
     options: Options = Options(),  # noqa: B008 - frozen
     progress: Listener | None = None,
     cancel: Cancel | None = None,
+    start: Sequence[int] | None = None,
+    incumbent: Incumbent | None = None,
 ) -> Plan:
     """Return the shortest plan found whose total peak fits a budget.
 
     The budget is the peak in bytes, residents included, less `reserve_bytes`. The
     plan carries a proven lower bound; it is optimal if its duration equals that. At a
     limit of the options, or once `cancel` is set, it is the best plan so far.
+    `start` is a schedule known from before: the plan is no worse, if that one fits.
+    `incumbent` shows the best plan while the solve goes on.
 
     Raises:
         OptionError: a rule of the options cannot be followed.
+        InvalidPlanError: `start` cannot be replayed on the graph.
         InfeasibleError: no schedule fits (proven), or none was found; it carries the
             smallest budget that a plan was found for.
         NoPlanError: the end came before a plan that fits.
@@ -69,14 +79,41 @@ def solve(
     """
     task = Task.of(graph, options, cancel)
     under_way = task.begin(budget_bytes - reserve_bytes, progress)
+
+    def best() -> Plan:
+        return plan_of(
+            task, under_way, budget_bytes=budget_bytes, reserve_bytes=reserve_bytes
+        )
+
+    if incumbent is not None:
+        incumbent.follow(lambda: best() if _can_be_shown(under_way) else None)
+    if start is not None:
+        _begin_from(task, under_way, start)
     infeasible = _search(task, under_way)
     if infeasible is None and under_way.best is None:
         _last_resort(task, under_way)
     if under_way.best is None:
         raise _refusal(task, under_way, infeasible, budget_bytes, reserve_bytes)
-    return plan_of(
-        task, under_way, budget_bytes=budget_bytes, reserve_bytes=reserve_bytes
-    )
+    return best()
+
+
+def _can_be_shown(progress: Progress) -> bool:
+    """Return whether there is a plan that no search is needed to describe."""
+    return progress.best is not None and progress.options.robust is None
+
+
+def _begin_from(task: Task, progress: Progress, start: Sequence[int]) -> None:
+    """Offer a schedule from before, if it obeys the rules.
+
+    Raises:
+        InvalidPlanError: it cannot be replayed on the graph.
+
+    """
+    timeline = replay(task.graph, start)
+    if not check(task.obedience.graph, start) and not task.obedience.broken_by(
+        timeline
+    ):
+        progress.offer(np.array(start, dtype=np.int64))
 
 
 def min_budget(

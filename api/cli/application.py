@@ -10,7 +10,18 @@ from typer.core import TyperGroup
 import encamp
 from encamp.errors import EncampError, InternalError
 
-from . import baselines, check, devices, min_budget, plan, show, sweep, trace, verify
+from . import (
+    baselines,
+    check,
+    devices,
+    diff,
+    min_budget,
+    plan,
+    show,
+    sweep,
+    trace,
+    verify,
+)
 from .exits import MEANINGS, exit_of
 
 
@@ -42,6 +53,7 @@ app.command("sweep")(sweep.sweep)
 app.command("check")(check.check)
 app.command("verify")(verify.verify)
 app.command("show")(show.show)
+app.command("diff")(diff.diff)
 app.command("baselines")(baselines.baselines)
 app.command("devices")(devices.devices)
 

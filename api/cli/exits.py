@@ -28,7 +28,7 @@ MEANINGS = {
     Exit.DONE: "done",
     Exit.USAGE: "something given cannot be used: an option, a document, a model",
     Exit.INFEASIBLE: "no schedule fits the budget; the smallest that does is named",
-    Exit.STALE: "the plan belongs to another graph, or is over the budget",
+    Exit.STALE: "a plan is of another graph or over its budget; a lock does not hold",
     Exit.FAILED: "verification failed",
     Exit.NO_PLAN: "the search ended before any plan: a limit, an interrupt",
 }

@@ -54,11 +54,17 @@ def search_options(
         time_limit_s=_SECONDS if time_limit is None else time_limit,
         work_limit=work_limit,
         rules=tuple(rules),
-        robust=None if robust is None else _share(robust),
+        robust=None if robust is None else share(robust),
     )
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """Return the share that a text like "20%" names.
+
+    Raises:
+        OptionError: it names none.
+
+    """
     found = _SHARE.fullmatch(text.strip())
     if found is None:
         msg = f"not a share: {text!r}; write it as '20%'"

@@ -15,6 +15,14 @@ EncampError
 │   └── CaptureError       the step could not be captured as one graph
 ├── CostError            an operation's cost could not be measured or looked up
 ├── VerificationError    a planned step differs from the unplanned one
+├── ServiceError         the planning service refused a request, or failed at it
+│   ├── UnauthorizedError  no API key came with it, or none that is valid
+│   ├── ForbiddenError     the key lacks the scope that it takes
+│   ├── NotFoundError      what it names is not there
+│   ├── ConflictError      the state of what it names rules it out
+│   ├── TooLargeError      it is larger than the service takes
+│   ├── BusyError          there is no room for it now: try again later
+│   └── StoreError         the store cannot be opened, or holds what is damaged
 ├── MissingExtraError    an optional dependency is not installed
 └── InternalError        Encamp broke a rule of its own: a bug to report
 ```
@@ -127,6 +135,50 @@ class CostError(EncampError):
 
 class VerificationError(EncampError):
     """A planned step differs from the unplanned one."""
+
+
+class ServiceError(EncampError):
+    """The planning service refused a request, or failed at it."""
+
+
+class UnauthorizedError(ServiceError):
+    """No API key came with a request, or none that is valid."""
+
+
+class ForbiddenError(ServiceError):
+    """An API key lacks the scope that a request takes."""
+
+
+class NotFoundError(ServiceError):
+    """What a request names is not there, or not the tenant's."""
+
+
+class ConflictError(ServiceError):
+    """The state of what a request names rules the request out."""
+
+
+class TooLargeError(ServiceError):
+    """A request is larger than the service takes."""
+
+
+class BusyError(ServiceError):
+    """The service has no room for a request now.
+
+    Attributes:
+        own: the limit is that of the requester's key; else it is the whole service's.
+        retry_after_s: seconds after which another try is worth it.
+
+    """
+
+    def __init__(self, message: str, *, own: bool, retry_after_s: int) -> None:
+        """Keep what to do beside the message."""
+        super().__init__(message)
+        self.own = own
+        self.retry_after_s = retry_after_s
+
+
+class StoreError(ServiceError):
+    """The service's store cannot be opened, or holds what is damaged."""
 
 
 class MissingExtraError(EncampError, ImportError):

@@ -29,6 +29,17 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
     """
     compressed = _is_compressed(path)
+    content = read_content(path, max_bytes)
+    return _decompress(path, content, max_bytes) if compressed else content
+
+
+def read_content(path: Path, max_bytes: int) -> bytes:
+    """Return what a file of any name holds.
+
+    Raises:
+        WireError: the file cannot be read, is empty or holds more than `max_bytes`.
+
+    """
     if path.is_dir():
         _fail(path, "is a directory, expected a file")
     try:
@@ -42,7 +53,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
         _fail(path, f"holds more than the limit of {max_bytes} bytes")
     if not content:
         _fail(path, "the file is empty, expected JSON")
-    return _decompress(path, content, max_bytes) if compressed else content
+    return content
 
 
 def write_text(path: Path, text: str) -> None:
@@ -57,8 +68,16 @@ def write_text(path: Path, text: str) -> None:
         content = text.encode("utf-8")
     except UnicodeEncodeError as error:
         _fail(path, f"cannot be written as UTF-8: {error.reason}; look at the names")
-    if compressed:
-        content = _compress(content)
+    write_content(path, _compress(content) if compressed else content)
+
+
+def write_content(path: Path, content: bytes) -> None:
+    """Write a file of any name, whole or not at all.
+
+    Raises:
+        WireError: the file cannot be written; what was there is untouched.
+
+    """
     if path.exists() and not path.is_file():
         _fail(path, "is not a regular file, expected one to write to")
     try:

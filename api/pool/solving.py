@@ -1,0 +1,183 @@
+"""Answering a job with the planner: what the child process of a pool does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from encamp.errors import InfeasibleError
+from encamp.graph import CostGraph
+from encamp.plan import Plan, Status
+from encamp.planner import (
+    Action,
+    Cancel,
+    Event,
+    Frontier,
+    Incumbent,
+    Options,
+    Rule,
+    min_budget,
+    solve,
+    sweep,
+)
+from encamp.wire import plan_fields, plan_to_json
+
+from .job import Job, Outcome
+
+_UNBOUNDED = 2**60
+"""Budgets beyond it are none: the smallest is being looked for."""
+
+
+def answer(
+    job: Job,
+    graph: CostGraph,
+    tell: Callable[[Mapping[str, Any]], None],
+    cancel: Cancel,
+    incumbent: Incumbent,
+) -> Outcome:
+    """Solve what a job asks.
+
+    Raises:
+        EncampError: as `solve`, `sweep` and `min_budget` do, but for a plan that is
+            infeasible: that is an answer.
+
+    """
+    options = _options(job.request["options"])
+
+    def listen(event: Event) -> None:
+        tell(progress_document(event))
+
+    if job.kind == "sweep":
+        return _sweep(job, graph, options, listen, cancel)
+    if job.kind == "min-budget":
+        return _min_budget(graph, options, listen, cancel)
+    try:
+        plan = solve(
+            graph,
+            job.request["budget_bytes"],
+            reserve_bytes=job.request["reserve_bytes"],
+            options=options,
+            progress=listen,
+            cancel=cancel,
+            start=job.start,
+            incumbent=incumbent,
+        )
+    except InfeasibleError as error:
+        kept_free = job.request["reserve_bytes"]
+        proven = error.bound_bytes > error.budget_bytes
+        return Outcome(_infeasible(error, kept_free), final=proven)
+    return plan_outcome(plan, options)
+
+
+def plan_outcome(plan: Plan, options: Options) -> Outcome:
+    """Return the outcome that a plan is."""
+    result = {"status": plan.status.value, "plan": 0, "summary": plan_fields(plan)}
+    return Outcome(result, (plan_to_json(plan),), final=_is_final(plan, options))
+
+
+def options_of(job: Job) -> Options:
+    """Return the planner's options for those of a job."""
+    return _options(job.request["options"])
+
+
+def progress_document(event: Event) -> dict[str, object]:
+    """Return an event of a solve as a JSON document."""
+    bounded = event.budget_bytes < _UNBOUNDED
+    return {
+        "stage": event.stage,
+        "seconds": round(event.seconds, 3),
+        "duration_ns": event.duration_ns,
+        "lower_bound_ns": event.lower_bound_ns,
+        "unplanned_ns": event.unplanned_ns,
+        "gap": None if event.gap is None else round(event.gap, 6),
+        "budget_bytes": event.budget_bytes if bounded else None,
+    }
+
+
+def _options(fields: Mapping[str, Any]) -> Options:
+    rules = [Rule.parse(Action.KEEP, text) for text in fields["keep"]]
+    rules += [Rule.parse(Action.RECOMPUTE, text) for text in fields["recompute"]]
+    return Options(
+        seed=fields["seed"],
+        time_limit_s=fields["time_limit_s"],
+        work_limit=fields["work_limit"],
+        target_gap=fields["target_gap"],
+        rules=tuple(rules),
+        robust=fields["robust"],
+    )
+
+
+def _is_final(plan: Plan, options: Options) -> bool:
+    """Return whether the same solve with more time would end with the same."""
+    closed = plan.gap <= options.target_gap or plan.status is Status.OPTIMAL
+    return closed or options.work_limit is not None
+
+
+def _infeasible(error: InfeasibleError, reserve_bytes: int) -> dict[str, object]:
+    return {
+        "status": Status.INFEASIBLE.value,
+        "message": str(error),
+        "budget_bytes": error.budget_bytes,
+        "reserve_bytes": reserve_bytes,
+        "smallest_bytes": error.smallest_bytes,
+        "bound_bytes": error.bound_bytes,
+        "peak": None if error.site is None else asdict(error.site),
+    }
+
+
+def _sweep(
+    job: Job,
+    graph: CostGraph,
+    options: Options,
+    listen: Callable[[Event], None],
+    cancel: Cancel,
+) -> Outcome:
+    try:
+        frontier = sweep(
+            graph,
+            job.request["budgets"],
+            points=job.request["points"],
+            options=options,
+            progress=listen,
+            cancel=cancel,
+        )
+    except InfeasibleError as error:
+        return Outcome(_infeasible(error, 0), final=True)
+    final = all(_is_final(plan, options) for plan in frontier.plans)
+    texts = tuple(plan_to_json(plan) for plan in frontier.plans)
+    return Outcome(_frontier(frontier), texts, final=final)
+
+
+def _frontier(frontier: Frontier) -> dict[str, object]:
+    return {
+        "status": "solved",
+        "bound_bytes": frontier.bound_bytes,
+        "missed_bytes": list(frontier.missed),
+        "knee": frontier.knee,
+        "points": [
+            {"plan": position, "summary": plan_fields(plan)}
+            for position, plan in enumerate(frontier.plans)
+        ],
+    }
+
+
+def _min_budget(
+    graph: CostGraph,
+    options: Options,
+    listen: Callable[[Event], None],
+    cancel: Cancel,
+) -> Outcome:
+    found = min_budget(graph, options=options, progress=listen, cancel=cancel)
+    result = {
+        "status": "solved",
+        "budget_bytes": found.budget_bytes,
+        "bound_bytes": found.bound_bytes,
+        "peak": asdict(found.site),
+        "bound_peak": asdict(found.bound_site),
+        "plan": 0,
+        "summary": plan_fields(found.plan),
+    }
+    closed = found.budget_bytes == found.bound_bytes
+    final = closed or options.work_limit is not None
+    return Outcome(result, (plan_to_json(found.plan),), final=final)
