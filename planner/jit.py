@@ -32,12 +32,27 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 def compiled(function: Function) -> Function:
     """Return `function` compiled, cached on disk and free of the interpreter lock."""
+    return _compile(function, {})
+
+
+def compiled_bare(function: Function) -> Function:
+    """Return a compiled function that counts no references to arrays.
+
+    It can make no array, nor call what does. Numba counts the references to each array
+    of a tuple at each call, atomically; where functions of a few nanoseconds call each
+    other with the same tuple, that is most of the time.
+    """
+    return _compile(function, {"_nrt": False})
+
+
+def _compile(function: Function, options: dict[str, Any]) -> Function:
     try:
         with _numba_caches_in(cache_folder() / "planner" / _source_digest()):
-            return cast("Function", numba.njit(cache=True, nogil=True)(function))
+            made = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:
         # No folder for the cache can be written: compile anew in each process.
-        return cast("Function", numba.njit(nogil=True)(function))
+        made = numba.njit(nogil=True, **options)(function)
+    return cast("Function", made)
 
 
 @contextmanager
@@ -66,7 +81,7 @@ def random_state(seed: int) -> RandomState:
     return np.array([seed % 2**63], dtype=np.uint64)
 
 
-@compiled
+@compiled_bare
 def uniform(state: RandomState) -> float:
     """Draw from [0, 1) with SplitMix64 (Steele, Lea, Flood: OOPSLA 2014)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -77,7 +92,7 @@ def uniform(state: RandomState) -> float:
     return float(word >> np.uint64(11)) * 2.0**-53
 
 
-@compiled
+@compiled_bare
 def below(state: RandomState, limit: int) -> int:
     """Draw an integer from 0 to `limit` - 1."""
     return int(uniform(state) * limit)

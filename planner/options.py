@@ -22,7 +22,7 @@ class Options:
     """
 
     seed: int = 0
-    """Seed of the random choices in repair and local search."""
+    """Seed of the random choices in repair, local search and annealing."""
     time_limit_s: float | None = 60.0
     """Seconds of wall clock after which the best so far is returned."""
     work_limit: int | None = None
@@ -47,6 +47,10 @@ class Options:
     """Relax them at more moments, and solve at those that have a price."""
     local_search: bool = True
     """Search around the best plan when the gap is still open."""
+    annealing: bool = True
+    """Search for other orders in graphs of one phase, where they may be worth it."""
+    fixed_order: bool = False
+    """Keep the first runs in the order of the graph's ops: no search for another."""
     rules: tuple[Rule, ...] = ()
     """What the plan must keep and what it must recompute."""
     robust: float | None = None

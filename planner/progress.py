@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from encamp.plan import Order
 
 from .clock import Clock
 from .jit import IntArray, RandomState, random_state
 from .options import Event, Options
 from .problem import Problem
-from .replay_fast import duration, peak
+from .replay_fast import duration, first_runs, peak
 
 Listener = Callable[[Event], None]
 
@@ -54,6 +56,8 @@ class Progress:
     effort: Effort = FULL
     best: IntArray | None = None
     duration_ns: int | None = None
+    keeps_order: bool = True
+    """Whether the first runs of the best plan are in the given order."""
     stages: list[str] = field(default_factory=list)
     proofs: dict[Order, Proof] = field(init=False)
     unplanned_ns: int = field(init=False)
@@ -79,6 +83,7 @@ class Progress:
         if not better or peak(self.problem, steps) > self.budget:
             return False
         self.best, self.duration_ns = steps, found
+        self.keeps_order = bool(np.all(np.diff(first_runs(self.problem, steps)) > 0))
         self._report()
         return True
 
@@ -90,6 +95,7 @@ class Progress:
         theirs, ours = other.duration_ns, self.duration_ns
         if theirs is not None and (ours is None or theirs <= ours):
             self.best, self.duration_ns = other.best, theirs
+            self.keeps_order = other.keeps_order
             self._report()
 
     def prove(self, order: Order, added_ns: int, method: str) -> None:
@@ -110,9 +116,13 @@ class Progress:
 
     @property
     def strongest(self) -> tuple[Order, Proof]:
-        """Return the best proof; for every order, where that costs nothing."""
+        """Return the best proof that covers the best plan's order.
+
+        It is one for every order where that costs nothing, and where the plan has an
+        order of its own: what holds for the given order says nothing of it.
+        """
         free, given = self.proofs[Order.FREE], self.proofs[Order.GIVEN]
-        if free.added_ns >= given.added_ns:
+        if free.added_ns >= given.added_ns or not self.keeps_order:
             return Order.FREE, free
         return Order.GIVEN, given
 

@@ -15,6 +15,7 @@ from encamp.replay import replay
 from encamp.units import format_bytes
 
 from . import stages
+from .annealing import may_reorder, search_orders
 from .bounds import Bound
 from .clock import Cancel, Clock
 from .incumbent import Incumbent
@@ -182,13 +183,21 @@ def _search(task: Task, progress: Progress) -> Bound | None:
         floor = floor_of(task.cuts, progress)
         if floor.least_bytes > progress.budget:
             return Bound(None, floor.op, least_bytes=floor.least_bytes)
-    if options.bound and not progress.done:
+    if _may_reorder(progress):
+        search_orders(progress)
+    if options.bound and not progress.done and progress.keeps_order:
         stages.prove_given(task.cuts, progress)
     first = found.op if found is not None else problem.num_forward
     _search_on(
         progress, stages.first_moments(progress, min(first, problem.num_ops - 1))
     )
     return None
+
+
+def _may_reorder(progress: Progress) -> bool:
+    options = progress.options
+    allowed = options.annealing and not options.fixed_order
+    return allowed and not progress.done and may_reorder(progress.problem)
 
 
 def _search_on(progress: Progress, moments: list[int]) -> None:
