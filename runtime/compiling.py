@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from encamp.errors import CaptureError, EncampError
 from encamp.tracer.breaks import Refused, refuse
 from encamp.tracer.capture import Step, private_copy
+from encamp.tracer.recurrent import recurrent_layers, trainable_lstm
 
 from .guarding import guard_hooks
 
@@ -62,7 +63,7 @@ def compile_split(
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    with functorch_config.patch(donated_buffer=False):
+    with functorch_config.patch(donated_buffer=False), trainable_lstm():
         compiled = compiler(module, example_inputs)
     tracing = TracingContext.try_get()
     if tracing is not None and tracing.fw_metadata is not None:
@@ -80,7 +81,8 @@ def _refusing(compiled: Step, step: Step) -> Step:
 
     def run_planned(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- as the step's
         try:
-            return compiled(*args, **kwargs)
+            with recurrent_layers():
+                return compiled(*args, **kwargs)
         except EncampError:
             raise
         except Refused as error:
