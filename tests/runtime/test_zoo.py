@@ -39,10 +39,11 @@ def half_or_least(graph):
         return min_budget(graph, options=QUICK).plan
 
 
-def planned(name, costs):
+def planned(name, costs, compiler="eager"):
     """Plan a model of the zoo, verify the plan and return both."""
     plan = half_or_least(trace(*ZOO[name](), costs=costs))
-    return plan, verify(ZOO[name], plan, costs=costs, steps=2, rounds=1)
+    options = {"costs": costs, "compiler": compiler, "steps": 2, "rounds": 1}
+    return plan, verify(ZOO[name], plan, **options)
 
 
 def test_the_zoo_has_24_models():
@@ -63,11 +64,12 @@ def test_a_model_trains_the_same_at_half_its_peak(name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["eager", "lite"])
 @pytest.mark.parametrize("name", ZOO)
-def test_a_model_trains_the_same_on_measured_costs(name, tmp_path_factory):
+def test_a_model_trains_the_same_on_measured_costs(name, compiler, tmp_path_factory):
     """In all things: bits, storages to the byte, the allocator's peak within 1 %."""
     costs = MeasuredCosts("cpu", tmp_path_factory.getbasetemp() / "costs")
-    plan, report = planned(name, costs)
+    plan, report = planned(name, costs, compiler)
 
     assert report.findings == ()
     assert report.recomputed_ops > 0
