@@ -18,6 +18,7 @@ from torch._dynamo.backends.debugging import boxed_nop
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
+import encamp
 from encamp.errors import OptionError
 from encamp.graph import Kind
 from encamp.tracer.breaks import one_graph
@@ -31,7 +32,7 @@ from encamp.units import format_bytes
 
 from .accumulation import tell_of_gradients
 from .binding import BoundPlan, bind
-from .compiling import compile_split
+from .compiling import Partition, compile_split
 from .frames import require_whole_step
 from .options import OnNewShape, StepOptions, read_options
 from .refusal import refusals
@@ -94,12 +95,24 @@ class EncampBackend:
                 self.first_shapes.require(inputs, example_inputs)
                 return self._partition(joint_step(joint, num_fwd_outputs, inputs))
 
-        compiled = compile_split(module, example_inputs, partition, self.compile_graph)
+        compiled = self._run(module, example_inputs, partition)
         if len(self.planned) == already:  # no gradient is needed: nothing is planned
             return compiled
         planned = self.planned[-1]
         compiled = tell_of_gradients(compiled, planned.bound.room_bytes)
         return first_order_only(compiled, self.name, planned.lowered.joint)
+
+    def _run(
+        self, module: fx.GraphModule, example_inputs: list[Any], partition: Partition
+    ) -> Any:  # noqa: ANN401 -- what AOTAutograd returns
+        """Compile the graph with the compiler that was asked for."""
+        if self.options.compiler == "eager":
+            return compile_split(module, example_inputs, partition, self.compile_graph)
+        # Imported here: Inductor takes a second that others need not wait.
+        from .inductor import compile_lite, partition_key  # noqa: PLC0415
+
+        key = partition_key(encamp.__version__, self.options)
+        return compile_lite(module, example_inputs, partition, key)
 
     def _partition(self, joint: JointStep) -> tuple[fx.GraphModule, fx.GraphModule]:
         with unset_fake_temporarily(), _disable_current_modes():
@@ -120,7 +133,11 @@ class EncampBackend:
             100 * (bound.timeline.duration_ns / lowered.graph.duration_ns - 1),
             len(bound.timeline.steps) - len(lowered.graph.ops),
         )
-        graphs = rewrite(lowered, bound.timeline.steps)
+        graphs = rewrite(
+            lowered,
+            bound.timeline.steps,
+            operators_only=self.options.compiler != "eager",
+        )
         return graphs.forward, graphs.backward
 
 

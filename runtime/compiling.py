@@ -18,8 +18,12 @@ from torch.nn.parallel import DistributedDataParallel
 from encamp.errors import CaptureError, EncampError
 from encamp.tracer.breaks import Refused, refuse
 from encamp.tracer.capture import Step, private_copy
+from encamp.tracer.recurrent import recurrent_layers, trainable_lstm
 
 from .guarding import guard_hooks
+
+Partition = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
+"""Splits a joint graph in two, as AOTAutograd asks it to."""
 
 _RAN_UNCOMPILED = "found no compiled frames"
 """What PyTorch says once a step has run without being compiled."""
@@ -45,7 +49,7 @@ def compile_with(step: Step, backend: Callable[..., Any]) -> Any:  # noqa: ANN40
 def compile_split(
     module: fx.GraphModule,
     example_inputs: list[Any],
-    partition: Callable[..., Any],
+    partition: Partition,
     compile_graph: Callable[..., Any] = boxed_nop,
 ) -> Any:  # noqa: ANN401 -- what AOTAutograd returns
     """Compile one graph of Dynamo's, its joint graph split by `partition`.
@@ -62,13 +66,18 @@ def compile_split(
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    with functorch_config.patch(donated_buffer=False):
+    with functorch_config.patch(donated_buffer=False), trainable_lstm():
         compiled = compiler(module, example_inputs)
+    allow_second_backward()
+    return compiled
+
+
+def allow_second_backward() -> None:
+    """Tell AOTAutograd that the backward just compiled takes no saved tensor over."""
     tracing = TracingContext.try_get()
     if tracing is not None and tracing.fw_metadata is not None:
         # Not collected, they are taken for unknown, which forbids it as well.
         tracing.fw_metadata.bw_donated_idxs = []
-    return compiled
 
 
 def _compiled(step: Step, backend: Callable[..., Any]) -> Any:  # noqa: ANN401
@@ -80,7 +89,8 @@ def _refusing(compiled: Step, step: Step) -> Step:
 
     def run_planned(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- as the step's
         try:
-            return compiled(*args, **kwargs)
+            with recurrent_layers():
+                return compiled(*args, **kwargs)
         except EncampError:
             raise
         except Refused as error:

@@ -51,7 +51,8 @@ class StepOptions:
     reserve: str | int = 0
     """Kept free of the budget; written like it."""
     compiler: str = "eager"
-    """What runs the step; "eager" is PyTorch's own kernels, one at a time."""
+    """What runs the step: PyTorch's own kernels, one at a time, called by its
+    interpreter of graphs ("eager") or by the code of Inductor's lite mode ("lite")."""
     costs: str | CostSource = "measured"
     """Where op costs come from; "roofline:NAME" measures nothing."""
     on_stale: str = OnStale.ERROR

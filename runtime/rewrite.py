@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ import torch
 from torch import fx
 from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
 from torch._guards import detect_fake_mode
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch.fx._lazy_graph_module import _make_graph_module
 
 from encamp.graph import Phase
@@ -49,18 +51,24 @@ class Rewritten:
     backward: fx.GraphModule
 
 
-def rewrite(lowered: Lowered, steps: Sequence[int]) -> Rewritten:
+def rewrite(
+    lowered: Lowered, steps: Sequence[int], *, operators_only: bool = False
+) -> Rewritten:
     """Return the forward and backward graphs that run `steps`.
 
-    `steps` has passed `check` against the lowered graph. Linear in the steps and
-    their views.
+    `steps` has passed `check` against the lowered graph. With `operators_only` random
+    draws run again by PyTorch's higher-order operators, which compilers know, else by
+    functions of ours, which take less memory. Linear in the steps and their views.
     """
     first_backward = _first_backward(lowered, steps)
     before, after = steps[:first_backward], steps[first_backward:]
     saved = _saved(lowered, after)
+    dialect = _Dialect.of(steps) if operators_only else None
+    forward = _Emitter(lowered, dialect=dialect)
+    backward = _Emitter(lowered, done=set(before), dialect=dialect)
     return Rewritten(
-        _forward_module(lowered, before, saved),
-        _backward_module(lowered, before, after, saved),
+        _forward_module(forward, before, saved),
+        _backward_module(backward, after, saved),
     )
 
 
@@ -126,12 +134,25 @@ def _state(call: Call) -> int:
     return call.state
 
 
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """How random draws are written as operators; `again` are the ops that run again."""
+
+    again: frozenset[int]
+
+    @classmethod
+    def of(cls, steps: Sequence[int]) -> _Dialect:
+        runs = Counter(steps)
+        return cls(frozenset(op for op, count in runs.items() if count > 1))
+
+
 @dataclass(slots=True)
 class _Emitter:
     """Copies calls of the joint graph into a new graph, newest run last."""
 
     lowered: Lowered
     done: set[int] = field(default_factory=set)
+    dialect: _Dialect | None = None
     graph: fx.Graph = field(default_factory=fx.Graph)
     newest: dict[fx.Node, fx.Node] = field(default_factory=dict)
     states: dict[int, fx.Node] = field(default_factory=dict)
@@ -182,6 +203,8 @@ class _Emitter:
         return made
 
     def _take_state(self, call: Call) -> None:
+        if self.dialect is not None:  # the operator that draws takes it, too
+            return
         made = self.graph.call_function(random_state, (random_device(call.node),))
         made.meta["val"] = _fake_state(self.lowered)
         self.states[_state(call)] = made
@@ -189,6 +212,15 @@ class _Emitter:
     def _call(self, op: int, call: Call) -> fx.Node:
         if call.state is None:
             return self._copy(call.node)
+        if self.dialect is None:
+            return self._drawn(op, call)
+        if op in self.done:
+            return self._drawn_from(self.states[call.state], call.node)
+        if op in self.dialect.again:
+            return self._drawn_and_kept(call.state, call.node)
+        return self._copy(call.node)
+
+    def _drawn(self, op: int, call: Call) -> fx.Node:
         node = call.node
         # FX types its arguments without callables, though it takes them.
         drawn: Any = (node.target, *fx.map_arg(node.args, self.resolve))
@@ -196,17 +228,36 @@ class _Emitter:
         draw: Callable[..., Any] = first_draw
         if op in self.done:
             draw, drawn = redraw, (random_device(node), *drawn)
-        drawn = (self.states[call.state], *drawn)
+        drawn = (self.states[_state(call)], *drawn)
         made = self.graph.call_function(draw, drawn, kwargs)
+        made.meta = copy.copy(node.meta)
+        return made
+
+    def _drawn_from(self, state: fx.Node, node: fx.Node) -> fx.Node:
+        args: Any = (state, node.target, *fx.map_arg(node.args, self.resolve))
+        kwargs = fx.map_arg(dict(node.kwargs), self.resolve)
+        made = self.graph.call_function(run_with_rng_state, args, kwargs)
+        made.meta = copy.copy(node.meta)
+        return made
+
+    def _drawn_and_kept(self, state: int, node: fx.Node) -> fx.Node:
+        args: Any = (node.target, *fx.map_arg(node.args, self.resolve))
+        kwargs = fx.map_arg(dict(node.kwargs), self.resolve)
+        both = self.graph.call_function(run_and_save_rng_state, args, kwargs)
+        fake = _fake_state(self.lowered)
+        both.meta = {**node.meta, "val": (fake, node.meta["val"])}
+        kept = self.graph.call_function(operator.getitem, (both, 0))
+        kept.meta["val"] = fake
+        self.states[state] = kept
+        made = self.graph.call_function(operator.getitem, (both, 1))
         made.meta = copy.copy(node.meta)
         return made
 
 
 def _forward_module(
-    lowered: Lowered, before: Sequence[int], saved: Saved
+    emitter: _Emitter, before: Sequence[int], saved: Saved
 ) -> fx.GraphModule:
-    joint = lowered.joint
-    emitter = _Emitter(lowered)
+    lowered, joint = emitter.lowered, emitter.lowered.joint
     for node in joint.primals:
         emitter.placeholder(node)
     for op in before:
@@ -227,10 +278,9 @@ def _forward_module(
 
 
 def _backward_module(
-    lowered: Lowered, before: Sequence[int], after: Sequence[int], saved: Saved
+    emitter: _Emitter, after: Sequence[int], saved: Saved
 ) -> fx.GraphModule:
-    joint = lowered.joint
-    emitter = _Emitter(lowered, done=set(before))
+    lowered, joint = emitter.lowered, emitter.lowered.joint
     for node in saved.nodes:
         emitter.placeholder(node)
     for state in saved.states:

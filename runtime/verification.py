@@ -70,7 +70,7 @@ def verify(
     model, args, kwargs = made_by(factory)
     run = TrainingRun(model, args, kwargs, seed=seed)
     backend = EncampBackend(options, name=name_of(model))
-    unplanned = unplanned_step(model)
+    unplanned = unplanned_step(model, compiler)
     planned = compile_with(model, backend)
     differences, compared = compare(run, unplanned, planned, steps)
     times = run.timed([unplanned, planned], rounds)
@@ -97,13 +97,17 @@ def verify(
     )
 
 
-def unplanned_step(model: Step) -> Step:
+def unplanned_step(model: Step, compiler: str = "eager") -> Step:
     """Return the captured step compiled with nothing recomputed, by PyTorch alone."""
 
     def backend(module: fx.GraphModule, example_inputs: list[Any]) -> Any:  # noqa: ANN401
         with refusals():
             one_graph(module)
-        return compile_split(module, example_inputs, default_partition)
+        if compiler == "eager":
+            return compile_split(module, example_inputs, default_partition)
+        from .inductor import compile_lite  # noqa: PLC0415 -- a second to import
+
+        return compile_lite(module, example_inputs, default_partition, "unplanned")
 
     compiled: Step = compile_with(model, backend)
     return compiled

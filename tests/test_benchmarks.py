@@ -24,6 +24,7 @@ def test_a_smoke_run_measures_every_driver(tmp_path):
         "PyTorch's activation_memory_budget",
         "Budgets",
         "Predicted against measured",
+        "The zoo",
         "Tracing offline",
         "Proven gaps on public graphs",
     ]

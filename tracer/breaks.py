@@ -35,6 +35,12 @@ _DIFFERENTIATE_APART = (
     " step, or do it outside the step"
 )
 
+_RUN_ONCE = (
+    "call the step once as it is, without compiling it, so that it has set itself up"
+    " (models of Transformers do at their first call)"
+)
+_APPLY = "plan it with encamp.apply, which takes such layers apart into their steps"
+
 _KNOWN = (
     (
         r"generic_jump TensorVariable|Data-dependent branching",
@@ -47,6 +53,12 @@ _KNOWN = (
         "it differentiates inside the step, which makes its backward a double backward",
         _DIFFERENTIATE_APART,
     ),
+    (
+        r"Unsupported context manager",
+        "it enters a context manager that graphs cannot hold, a lock for instance",
+        _RUN_ONCE,
+    ),
+    (r"wrap RNN, GRU, or LSTM", "it holds a recurrent layer", _APPLY),
 )
 """Dynamo's reasons that only its authors would understand, in words, with a way out."""
 

@@ -25,6 +25,7 @@ from encamp.graph import Kind
 from .breaks import Refused, one_graph, refuse
 from .joint import GivenInput, JointStep
 from .provenance import attribute_path
+from .recurrent import recurrent_layers, trainable_lstm
 
 Step = Callable[..., Any]
 """A module or a function: the forward of a training step, best with its loss."""
@@ -53,7 +54,8 @@ def capture(
         private_copy(step), backend=_capture_backend, dynamic=False, fullgraph=True
     )
     try:
-        compiled(*args, **(kwargs or {}))
+        with recurrent_layers():
+            compiled(*args, **(kwargs or {}))
     except _Captured as captured:
         return captured.joint
     except Refused as error:
@@ -138,4 +140,5 @@ def _capture_backend(module: fx.GraphModule, example_inputs: list[Any]) -> Any: 
         partition_fn=keep,
         keep_inference_input_mutations=True,
     )
-    return compiler(module, example_inputs)
+    with trainable_lstm():
+        return compiler(module, example_inputs)

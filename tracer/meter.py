@@ -241,6 +241,9 @@ class StorageMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     (2048, 1024)
     """
 
+    supports_higher_order_operators = True
+    """Those count like operators: by what they return."""
+
     def __init__(self) -> None:
         """Start with nothing counted."""
         super().__init__()  # type: ignore[no-untyped-call]

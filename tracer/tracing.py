@@ -17,7 +17,7 @@ from .costs import cost_source
 from .joint import JointStep
 from .lower import lower
 
-COMPILERS = ("eager",)
+COMPILERS = ("eager", "lite")
 """The compilers a step can be traced for."""
 
 Factory = Callable[[], Any]
@@ -46,7 +46,8 @@ def trace(
         costs: "measured" runs each distinct operator call on the step's device;
             "roofline:NAME" computes costs for a device by name, e.g.
             "roofline:h100-sxm" (see `encamp devices`).
-        compiler: what will run the step; "eager" is PyTorch's own kernels.
+        compiler: what will run the step; "eager" and "lite" (Inductor's) both run
+            PyTorch's own kernels, one at a time, in the order of the plan.
         name: the graph's name; the model's class by default.
         progress: called with (done, total) while costs are measured.
 

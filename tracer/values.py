@@ -24,6 +24,17 @@ _COPY_WHOLE_STORAGE = frozenset(
 )
 """In-place ops made functional: they copy the storage of their first argument whole."""
 
+_KEEP_EVERY_LOSS = frozenset(
+    {
+        torch.ops.aten.mse_loss.default,
+        torch.ops.aten.smooth_l1_loss.default,
+        torch.ops.aten.binary_cross_entropy.default,
+        torch.ops.aten.soft_margin_loss.default,
+    }
+)
+"""Losses whose kernels write the loss of each element and then shrink that tensor to
+its mean or sum, storage and all: a scalar that holds as much as the input."""
+
 _STATIC = (
     "a plan is made for fixed sizes: compile with torch.compile(..., dynamic=False)"
     " and give every step the same shapes"
@@ -74,12 +85,17 @@ class ValueTable:
         """Return what the call allocates for a tensor.
 
         A fake tensor ends behind its last element, or not, as FakeTensorMode's cache
-        has it; where a kernel copies a storage whole, the storage says.
+        has it; where a kernel copies a storage whole, the storage says. Some losses
+        keep more than they return.
         """
         if node.target in _COPY_WHOLE_STORAGE:
             (source,) = tensors_of(node.all_input_nodes[0])
             if not _shares_elements(source):
                 return self.values[self._by_storage[storage_key(source)]].bytes
+        if node.target in _KEEP_EVERY_LOSS:
+            read = [tensors_of(source)[0] for source in node.all_input_nodes[:2]]
+            shape: torch.Size = torch.broadcast_shapes(*(t.shape for t in read))  # type: ignore[no-untyped-call]
+            return shape.numel() * tensor.element_size()
         return tensor.untyped_storage().nbytes()
 
     def _add(

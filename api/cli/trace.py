@@ -26,7 +26,9 @@ def trace(
     costs: Annotated[
         str, typer.Option(help="measured, or roofline:NAME (see encamp devices).")
     ] = "measured",
-    compiler: Annotated[str, typer.Option(help="What will run it: eager.")] = "eager",
+    compiler: Annotated[
+        str, typer.Option(help="What will run it: eager or lite.")
+    ] = "eager",
     name: Annotated[
         str | None, typer.Option(help="The graph's name; default: the factory's.")
     ] = None,

@@ -34,6 +34,9 @@ def verify(
     costs: Annotated[
         str, typer.Option("--costs", help="Predict by: measured or roofline:NAME.")
     ] = "measured",
+    compiler: Annotated[
+        str, typer.Option("--compiler", help="What runs the steps: eager or lite.")
+    ] = "eager",
 ) -> None:
     """Run a training step planned and unplanned, and compare.
 
@@ -46,7 +49,14 @@ def verify(
     from encamp.runtime import verify as verified  # noqa: PLC0415 - loads torch
 
     plan = read_plan(plan_file)
-    report = verified(load_factory(factory), plan, steps=steps, seed=seed, costs=costs)
+    report = verified(
+        load_factory(factory),
+        plan,
+        steps=steps,
+        seed=seed,
+        costs=costs,
+        compiler=compiler,
+    )
     if as_json:
         print_json(report.to_json())
     else:

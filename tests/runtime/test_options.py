@@ -54,5 +54,5 @@ def test_what_to_do_with_a_new_shape_is_one_of_two():
 
 def test_an_unknown_compiler_is_refused():
     """Only what steps can be planned for is accepted."""
-    with pytest.raises(UnsupportedError, match="unknown compiler 'inductor'"):
-        StepOptions(budget=1, compiler="inductor")
+    with pytest.raises(UnsupportedError, match="unknown compiler 'nvfuser'"):
+        StepOptions(budget=1, compiler="nvfuser")
