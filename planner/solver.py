@@ -91,8 +91,6 @@ def solve(
     if start is not None:
         _begin_from(task, under_way, start)
     infeasible = _search(task, under_way)
-    if infeasible is None and under_way.best is None:
-        _last_resort(task, under_way)
     if under_way.best is None:
         raise _refusal(task, under_way, infeasible, budget_bytes, reserve_bytes)
     return best()
@@ -185,6 +183,8 @@ def _search(task: Task, progress: Progress) -> Bound | None:
             return Bound(None, floor.op, least_bytes=floor.least_bytes)
     if _may_reorder(progress):
         search_orders(progress)
+    if progress.best is None:
+        _squeeze_in(task, progress)
     if options.bound and not progress.done and progress.keeps_order:
         stages.prove_given(task.cuts, progress)
     first = found.op if found is not None else problem.num_forward
@@ -220,8 +220,11 @@ def _search_on(progress: Progress, moments: list[int]) -> None:
         stages.search_locally(progress)
 
 
-def _last_resort(task: Task, progress: Progress) -> None:
-    """Squeeze for a plan where repair at the budget found none."""
+def _squeeze_in(task: Task, progress: Progress) -> None:
+    """Squeeze for a plan where repair at the budget found none.
+
+    It goes before the programs, which without a plan may take all the time there is.
+    """
     goal = Floor(progress.budget, task.problem.num_ops - 1, "")
     steps = squeeze(task.cuts, progress, goal)
     if progress.offer(steps) and progress.options.fill:
