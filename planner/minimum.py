@@ -11,6 +11,7 @@ import numpy as np
 from encamp.plan import Order
 
 from .bounds import Bound, Cuts, bound, outputs_floor
+from .closure import closure_bound
 from .jit import IntArray
 from .last_run import last_run_bound
 from .progress import Progress
@@ -49,7 +50,8 @@ def floor_of(cuts: Cuts, progress: Progress) -> Floor:
     """Return the best proven lower bound on the peak of any schedule.
 
     The last step holds all outputs; the first run of each op holds at least what its
-    cut cannot avoid when recomputing costs nothing; and some run is the last one.
+    cut cannot avoid when recomputing costs nothing; some run is the last one; and what
+    an op reads was made from something.
     Takes a third of the time that is left at most.
     """
     problem, clock = cuts.problem, progress.clock.share(1 / 3)
@@ -67,8 +69,11 @@ def floor_of(cuts: Cuts, progress: Progress) -> Floor:
         least, _ = cut.least_bytes()
         clock.pay(cut.work - before)
         best = max(best, Floor(least, op, "least-cut"), key=_height)
-    last_run = last_run_bound(problem, best.least_bytes, clock)
-    return best if last_run is None else Floor(*last_run, "last-run")
+    bounds = (("last-run", last_run_bound), ("closure", closure_bound))
+    for method, prove in bounds:
+        found = prove(problem, best.least_bytes, clock)
+        best = best if found is None else Floor(*found, method)
+    return best
 
 
 def _height(floor: Floor) -> int:

@@ -131,6 +131,11 @@ def _sized(graph: CostGraph, value: int) -> str:
 
 
 def where(place: PeakSite) -> str:
+    """Return the op of a site with its module and source line, as far as known."""
+    return located(place.op, place.module, place.source)
+
+
+def located(name: str, module: str | None, source: str | None) -> str:
     """Return an op's name with its module and source line, as far as known."""
-    known = ", ".join(part for part in (place.module, place.source) if part)
-    return f"{place.op} ({known})" if known else place.op
+    known = ", ".join(part for part in (module, source) if part)
+    return f"{name} ({known})" if known else name

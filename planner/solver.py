@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .incumbent import Incumbent
 from .minimum import Floor, floor_of, squeeze
 from .options import Options
 from .progress import Listener, Progress
+from .remedies import Remedy, remedies
 from .replay_fast import peak
 from .result import peak_site, plan_of, site, where
 from .start import unplanned
@@ -47,6 +48,8 @@ class MinBudget:
     """The op at the peak of the plan, and the largest values live there."""
     bound_site: PeakSite
     """The op at which the bound was proved, and its own largest values."""
+    remedies: tuple[Remedy, ...] = ()
+    """What would lower it, most useful first."""
 
 
 def solve(
@@ -133,7 +136,8 @@ def min_budget(
 
     """
     task = Task.of(graph, options, cancel)
-    return smallest(task, task.begin(UNBOUNDED, progress))
+    found = smallest(task, task.begin(UNBOUNDED, progress))
+    return replace(found, remedies=remedies(task, replay(graph, found.plan.steps)))
 
 
 def smallest(task: Task, under_way: Progress) -> MinBudget:

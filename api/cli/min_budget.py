@@ -48,6 +48,7 @@ def min_budget(
             "bound_bytes": smallest.bound_bytes,
             "unplanned_peak_bytes": peak,
             "peak": asdict(smallest.site),
+            "remedies": [asdict(remedy) for remedy in smallest.remedies],
         }
         print_json(document)
         return
@@ -59,6 +60,13 @@ def min_budget(
     ]
     live = [f"  {value}" for value in site.values]
     print_lines([graph.name, *fields(rows), "", "largest values live there", *live])
+    if smallest.remedies:
+        lower = [
+            f"  {remedy.what}: {format_bytes(remedy.budget_bytes)},"
+            f" {format_bytes(smallest.budget_bytes - remedy.budget_bytes)} less"
+            for remedy in smallest.remedies
+        ]
+        print_lines(["", "what would lower it", *lower])
 
 
 def _of_peak(size: int, peak: int) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from encamp.check import check
 from encamp.errors import InfeasibleError, NoPlanError
+from encamp.graph import Reason, Recompute
 from encamp.plan import Figures, Order, Status
 from encamp.planner import Event, Options, min_budget, solve
 from encamp.planner.clock import Clock
@@ -165,6 +166,21 @@ class TestMinBudget:
         found = min_budget(replace(graph, outputs=(0, 1, 2, 5)))
 
         assert (found.budget_bytes, found.bound_bytes) == (12, 12)
+
+    def test_says_what_would_lower_it(self):
+        """With op 0 pinned a stays beside t, b, loss, gb and x: 53 bytes at op 3.
+
+        With op 0 again they are 43; at half the batch 1 + 1 + 5 + 10 + 1 + 10 = 28.
+        """
+        graph = chain()
+        pinned = replace(graph.ops[0], recompute=Recompute(False, Reason.RANDOM))
+        found = min_budget(replace(graph, ops=(pinned, *graph.ops[1:])))
+
+        assert found.budget_bytes == 53
+        assert [(one.what, one.budget_bytes) for one in found.remedies] == [
+            ("half the batch", 28),
+            ("run first (net.0) again, pinned: random", 43),
+        ]
 
     @pytest.mark.parametrize("seed", range(6))
     def test_is_the_peak_of_its_plan(self, seed):
