@@ -7,37 +7,16 @@ import pytest
 
 from encamp.check import check
 from encamp.errors import InfeasibleError, NoPlanError
-from encamp.graph import CostGraph, Kind, Op, Phase, Value
 from encamp.plan import Order, Status
 from encamp.planner import Cancel, Options, solve
 from encamp.planner import clock as clock_module
 from encamp.replay import replay
 from encamp.wire import plan_to_json
-from forward_steps import forward_step, layered
+from forward_steps import branches, forward_step, layered
 from graphs import chain
 from oracle import least_duration, least_peak
 
 FIXED = Options(fixed_order=True)
-
-
-def branches() -> CostGraph:
-    """Return two branches that each make 10 bytes and reduce them to 1.
-
-    ```
-     0: a (10)   1: b (10)   2: c (1) of a   3: d (1) of b   4: e (1, output) of c, d
-    ```
-
-    In this order a and b are live at op 2: 21 bytes. One branch after the other peaks
-    where the second is reduced: c, b and d are 12 bytes. In the given order that takes
-    two recomputations, of 5 and 7 ns: neither a nor b is held while the other one is.
-    """
-    sizes, times = (10, 10, 1, 1, 1), (5, 7, 1, 1, 1)
-    reads = ((), (), (0,), (1,), (2, 3))
-    values = tuple(Value(i, size, Kind.ACTIVATION) for i, size in enumerate(sizes))
-    ops = tuple(
-        Op(i, f"op{i}", "t", Phase.FORWARD, reads[i], (i,), times[i]) for i in range(5)
-    )
-    return CostGraph("branches", values, ops, (4,))
 
 
 def keeps_order(plan):
