@@ -8,7 +8,7 @@ import pytest
 from encamp.check import check
 from encamp.errors import InfeasibleError, NoPlanError
 from encamp.plan import Order, Status
-from encamp.planner import Cancel, Options, solve
+from encamp.planner import Cancel, Options, min_budget, solve, sweep
 from encamp.planner import clock as clock_module
 from encamp.replay import replay
 from encamp.wire import plan_to_json
@@ -117,6 +117,29 @@ def test_every_plan_of_a_wide_graph_is_valid(seed):
     assert check(graph, plan, budget) == ()
     assert plan.certificate.lower_bound_ns <= plan.duration_ns
     assert keeps_order(plan) or plan.certificate.order is Order.FREE
+
+
+def test_the_smallest_budget_is_that_of_any_order():
+    """Of most small graphs it is the smallest peak of all schedules."""
+    exact = 0
+    for seed in range(200, 220):
+        graph = forward_step(seed)
+        found, least = min_budget(graph), least_peak(graph)
+        exact += found.budget_bytes == least
+
+        assert found.bound_bytes <= least <= found.budget_bytes, f"seed {seed}"
+        assert check(graph, found.plan, found.budget_bytes) == ()
+
+    assert exact >= 18
+
+
+def test_a_sweep_reorders_too():
+    """At 12 bytes as a single solve does, with a bound that covers the plan."""
+    for options, duration in ((Options(), 15), (FIXED, 27)):
+        (plan,) = sweep(branches(), [12], options=options).plans
+
+        assert plan.duration_ns == duration >= plan.certificate.lower_bound_ns
+        assert keeps_order(plan) == options.fixed_order
 
 
 def test_a_step_with_a_backward_keeps_its_order():
