@@ -18,8 +18,8 @@ from itertools import repeat
 
 from .cooling import Cooling, State, anneal, begin
 from .jit import IntArray, below, random_state, uniform
-from .problem import Problem
 from .progress import Progress
+from .replay_fast import peak
 from .slots import board
 from .start import unplanned
 
@@ -37,16 +37,20 @@ _STEPS_PER_MOVE, _SLOTS_PER_STEP = 100, 4
 _MOST_AT_ONCE = 65_536
 """Moves between two looks at the clock."""
 _SEEDS = 2**31
+_RESOLUTION = 200
+"""The search for a smaller peak ends at steps of one in so many."""
 
 
-def may_reorder(problem: Problem) -> bool:
-    """Return whether another order is worth a search.
+def may_reorder(progress: Progress) -> bool:
+    """Return whether a search for another order is allowed and worth it.
 
     It is where there is one phase, and neither so few ops that nothing can change nor
     so many that a search gets nowhere.
     """
+    options, problem = progress.options, progress.problem
+    allowed = options.annealing and not options.fixed_order
     one_phase = problem.num_forward == problem.num_ops
-    return one_phase and _LEAST_OPS <= problem.num_ops <= _MOST_OPS
+    return allowed and one_phase and _LEAST_OPS <= problem.num_ops <= _MOST_OPS
 
 
 def search_orders(progress: Progress) -> None:
@@ -54,11 +58,32 @@ def search_orders(progress: Progress) -> None:
     progress.begin("annealing")
     portfolio = _Portfolio(progress)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        for states in portfolio.rounds():
-            _run(progress, states, threads)
-            portfolio.collect(states)
+        for annealings in portfolio.rounds():
+            _run(progress, annealings, threads)
+            portfolio.collect(annealings)
             if progress.done:
                 return
+
+
+def squeeze_orders(progress: Progress, steps: IntArray, least: int) -> IntArray:
+    """Return a schedule of any order of a peak as small as short annealings find.
+
+    Bisects between the peak of `steps` and the `least` of any schedule, taking a goal
+    that the annealings of one round miss as out of reach; so a smaller one may exist.
+    """
+    progress.begin("annealing")
+    problem, clock, low = progress.problem, progress.clock, least
+    top = int(peak(problem, steps))
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        while top - low > max(1, top // _RESOLUTION) and not clock.is_over():
+            goal = (low + top) // 2
+            attempt = Progress(problem, goal, progress.options, clock)
+            _run(attempt, _Portfolio(attempt).fresh(), threads)
+            if attempt.best is None:
+                low = goal
+            else:
+                steps, top = attempt.best, int(peak(problem, attempt.best))
+    return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +141,7 @@ class _Portfolio:
     def rounds(self) -> Iterator[list[_Annealing]]:
         """Yield the annealings to run next, until no more are worth it."""
         num_ops = self.progress.problem.num_ops
-        moves, done = max(_LEAST_MOVES, _MOVES_PER_OP * num_ops), 0
+        moves, done = _moves(num_ops), 0
         if num_ops >= _LONG_FROM:
             done = _LONG_MOVES_PER_OP * num_ops
             yield [self._begin(self._long(done), None) for _ in range(_AT_ONCE)]
@@ -125,6 +150,11 @@ class _Portfolio:
         while done + moves <= total and self._unchanged < _PATIENCE:
             yield [self._next(moves, done / total) for _ in range(_AT_ONCE)]
             done += moves
+
+    def fresh(self) -> list[_Annealing]:
+        """Return short annealings from the unplanned schedule."""
+        moves = _moves(self.progress.problem.num_ops)
+        return [self._begin(self._new(moves), None) for _ in range(_AT_ONCE)]
 
     def collect(self, annealings: list[_Annealing]) -> None:
         """Put what annealings found among the best."""
@@ -177,6 +207,11 @@ class _Portfolio:
         laid = board(problem, self.progress.budget, slots)
         random = random_state(below(self.progress.random, _SEEDS))
         return _Annealing(begin(laid, steps, cooling, random), cooling)
+
+
+def _moves(num_ops: int) -> int:
+    """Return the moves of a short annealing."""
+    return max(_LEAST_MOVES, _MOVES_PER_OP * num_ops)
 
 
 def _slots(num_ops: int, steps: int) -> int:

@@ -18,6 +18,7 @@ from encamp.plan import Figures, GraphRef, Plan
 from encamp.units import format_bytes
 
 from . import stages
+from .annealing import may_reorder, search_orders, squeeze_orders
 from .clock import Cancel
 from .jit import IntArray
 from .minimum import floor_of, squeeze
@@ -129,6 +130,9 @@ class _Sweep:
         self._least = squeeze(
             task.cuts, under_way, self._floor, drops_per_op=_DROPS_PER_OP
         )
+        if may_reorder(under_way):
+            least = self._floor.least_bytes
+            self._least = squeeze_orders(under_way, self._least, least)
         high = task.description.unplanned.peak_bytes
         low = min(int(peak(task.problem, self._least)), high)
         return [high - (high - low) * i // (points - 1) for i in range(points)]
@@ -154,7 +158,9 @@ class _Sweep:
         if found is not None and found.added_ns is None:
             return True
         self._go_on(under_way)
-        if options.bound and not under_way.done:
+        if may_reorder(under_way) and not under_way.done:
+            search_orders(under_way)
+        if options.bound and not under_way.done and under_way.keeps_order:
             stages.prove_given(task.cuts, under_way)
         if options.integer_program and not under_way.done:
             first = found.op if found is not None else task.problem.num_forward
@@ -164,7 +170,7 @@ class _Sweep:
             stages.solve_programs(under_way, moments)
         if not under_way.done:
             stages.start_repair_fill(task.cuts, found, under_way)
-        if options.local_search and not under_way.done:
+        if options.local_search and under_way.keeps_order and not under_way.done:
             stages.search_locally(under_way)
         return False
 

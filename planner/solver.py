@@ -15,7 +15,7 @@ from encamp.replay import replay
 from encamp.units import format_bytes
 
 from . import stages
-from .annealing import may_reorder, search_orders
+from .annealing import may_reorder, search_orders, squeeze_orders
 from .bounds import Bound
 from .clock import Cancel, Clock
 from .incumbent import Incumbent
@@ -150,6 +150,8 @@ def smallest(task: Task, under_way: Progress) -> MinBudget:
     under_way.begin("floor")
     floor = floor_of(task.cuts, under_way)
     steps = squeeze(task.cuts, under_way, floor)
+    if may_reorder(under_way):
+        steps = squeeze_orders(under_way, steps, floor.least_bytes)
     under_way.budget = min(int(peak(task.problem, steps)), UNBOUNDED)
     if not under_way.offer(steps):
         raise _no_plan(task, under_way)
@@ -185,7 +187,7 @@ def _search(task: Task, progress: Progress) -> Bound | None:
         floor = floor_of(task.cuts, progress)
         if floor.least_bytes > progress.budget:
             return Bound(None, floor.op, least_bytes=floor.least_bytes)
-    if _may_reorder(progress):
+    if may_reorder(progress) and not progress.done:
         search_orders(progress)
     if progress.best is None:
         _squeeze_in(task, progress)
@@ -196,12 +198,6 @@ def _search(task: Task, progress: Progress) -> Bound | None:
         progress, stages.first_moments(progress, min(first, problem.num_ops - 1))
     )
     return None
-
-
-def _may_reorder(progress: Progress) -> bool:
-    options = progress.options
-    allowed = options.annealing and not options.fixed_order
-    return allowed and not progress.done and may_reorder(progress.problem)
 
 
 def _search_on(progress: Progress, moments: list[int]) -> None:
@@ -220,7 +216,7 @@ def _search_on(progress: Progress, moments: list[int]) -> None:
         for _ in range(_LAST_PROGRAMS):
             if moments and progress.wide:
                 moments = stages.solve_programs(progress, moments)
-    if options.local_search and not progress.done:
+    if options.local_search and progress.keeps_order and not progress.done:
         stages.search_locally(progress)
 
 

@@ -48,6 +48,8 @@ _CLOSE = 100
 """Moments are close within one in so many of the graph's ops."""
 _MOST_ITERATIONS = 30_000
 """Steps of the simplex method in a relaxation and its dive."""
+_SMALL, _MOMENTS_OF_SMALL = 100, 8
+"""Ops and moments up to which programs are solved on within a gap that would do."""
 _MOMENTS_AT_ONCE = 3
 """Moments by which a program grows."""
 
@@ -239,7 +241,9 @@ def solve_programs(progress: Progress, moments: list[int]) -> list[int]:
             return []
         program = Program(progress.problem, moments, progress.budget)
         answer = _solve_program(progress, program)
-        if not answer.runs or progress.done:
+        if not answer.runs or _is_enough(progress, len(moments)):
+            return []
+        if not progress.keeps_order:  # what more moments prove does not cover it
             return []
         steps = expand(program, answer.runs)
         progress.offer(steps)
@@ -251,6 +255,15 @@ def solve_programs(progress: Progress, moments: list[int]) -> list[int]:
             return _apart(progress, [*others, *moments])
         moments = sorted([*moments, *others])
     return moments
+
+
+def _is_enough(progress: Progress, moments: int) -> bool:
+    """Return whether no larger program is worth solving.
+
+    Those of small graphs take so little that a gap which would do is closed with them.
+    """
+    small = progress.problem.num_ops <= _SMALL and moments <= _MOMENTS_OF_SMALL
+    return progress.closed or progress.clock.is_over() or (progress.done and not small)
 
 
 def relax_programs(progress: Progress, moments: list[int]) -> list[int]:

@@ -7,7 +7,16 @@ from dataclasses import asdict
 from encamp.units import format_bytes
 from encamp.wire import read_graph
 
-from .options import Again, GraphFile, Json, Keep, SearchTime, SearchWork, Seed
+from .options import (
+    Again,
+    FixedOrder,
+    GraphFile,
+    Json,
+    Keep,
+    SearchTime,
+    SearchWork,
+    Seed,
+)
 from .output import fields, percent, print_json, print_lines
 from .search import interruptible, search_options, solving
 
@@ -17,6 +26,7 @@ def min_budget(
     as_json: Json = False,
     keep: Keep = None,
     recompute: Again = None,
+    fixed_order: FixedOrder = False,
     seed: Seed = 0,
     time_limit: SearchTime = None,
     work_limit: SearchWork = None,
@@ -34,6 +44,7 @@ def min_budget(
         work_limit=work_limit,
         keep=keep or (),
         recompute=recompute or (),
+        fixed_order=fixed_order,
     )
     graph = read_graph(graph_file)
     with interruptible() as cancel, solving() as progress:

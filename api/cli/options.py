@@ -70,3 +70,11 @@ Again = Annotated[
         show_default=False,
     ),
 ]
+FixedOrder = Annotated[
+    bool,
+    typer.Option(
+        "--fixed-order",
+        help="Keep first runs in the graph's order: search for no other, which is done"
+        " for graphs without a backward.",
+    ),
+]

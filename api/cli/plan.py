@@ -16,7 +16,7 @@ from encamp.wire import read_graph, write_plan
 
 from .documents import plan_document
 from .lock import LockRequest, lock
-from .options import Again, Json, Keep, SearchTime, SearchWork, Seed
+from .options import Again, FixedOrder, Json, Keep, SearchTime, SearchWork, Seed
 from .output import note, print_json, print_lines
 from .plan_summary import plan_lines
 from .planning import SummaryTo, row_of, solve_here
@@ -62,6 +62,7 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    fixed_order: FixedOrder = False,
     seed: Seed = 0,
     time_limit: SearchTime = None,
     work_limit: SearchWork = None,
@@ -141,6 +142,7 @@ def plan(
             keep=tuple(keep or ()),
             recompute=tuple(recompute or ()),
             robust=robust,
+            fixed_order=fixed_order,
         ),
     )
     to = SummaryTo(summary, step_summary)

@@ -38,6 +38,7 @@ def solve_here(graph: CostGraph, choices: Choices) -> Plan:
         keep=choices.keep,
         recompute=choices.recompute,
         robust=choices.robust,
+        fixed_order=choices.fixed_order,
     )
     limit = budget_bytes(graph, choices.budget)
     reserve = budget_bytes(graph, choices.reserve)

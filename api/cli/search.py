@@ -34,6 +34,7 @@ def search_options(
     keep: Sequence[str] = (),
     recompute: Sequence[str] = (),
     robust: str | None = None,
+    fixed_order: bool = False,
 ) -> Options:
     """Return the planner's options for those of a command.
 
@@ -53,6 +54,7 @@ def search_options(
         seed=seed,
         time_limit_s=_SECONDS if time_limit is None else time_limit,
         work_limit=work_limit,
+        fixed_order=fixed_order,
         rules=tuple(rules),
         robust=None if robust is None else share(robust),
     )

@@ -20,7 +20,16 @@ from encamp.plan import Plan, Status
 from encamp.units import format_bytes
 from encamp.wire import read_graph
 
-from .options import Again, GraphFile, Json, Keep, SearchTime, SearchWork, Seed
+from .options import (
+    Again,
+    FixedOrder,
+    GraphFile,
+    Json,
+    Keep,
+    SearchTime,
+    SearchWork,
+    Seed,
+)
 from .output import fields, note, percent, print_json, print_lines, table
 from .search import interruptible, search_options, sweeping
 
@@ -61,6 +70,7 @@ def sweep(
     as_json: Json = False,
     keep: Keep = None,
     recompute: Again = None,
+    fixed_order: FixedOrder = False,
     seed: Seed = 0,
     time_limit: SearchTime = None,
     work_limit: SearchWork = None,
@@ -78,6 +88,7 @@ def sweep(
         work_limit=work_limit,
         keep=keep or (),
         recompute=recompute or (),
+        fixed_order=fixed_order,
     )
     graph = read_graph(graph_file)
     chosen = None if budgets is None else _budgets(graph, budgets)

@@ -113,6 +113,7 @@ def _entry(locked: Locked) -> dict[str, object]:
             "keep": list(choices.keep),
             "recompute": list(choices.recompute),
             "robust": choices.robust,
+            "fixed_order": choices.fixed_order,
         },
         "plan": {
             "path": locked.plan_path,
@@ -167,10 +168,11 @@ def _facts(node: Node) -> PlanFacts:
 
 
 def _choices(node: Node) -> Choices:
-    node.fields((*_OPTIONS, *_LIMITS), ())
+    node.fields((*_OPTIONS, *_LIMITS), ("fixed_order",))
     seconds, work, robust = (_given(node.child(name)) for name in _LIMITS)
     if (seconds is None) == (work is None):
         node.fail("one of time_limit_s and work_limit is null, the other a number")
+    fixed = node.optional("fixed_order")
     return Choices(
         budget=node.child("budget").text(),
         reserve=node.child("reserve").text(),
@@ -180,6 +182,7 @@ def _choices(node: Node) -> Choices:
         keep=_texts(node.child("keep")),
         recompute=_texts(node.child("recompute")),
         robust=None if robust is None else robust.text(),
+        fixed_order=fixed is not None and fixed.flag(),
     )
 
 

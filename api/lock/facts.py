@@ -24,6 +24,7 @@ class Choices:
     keep: tuple[str, ...] = ()
     recompute: tuple[str, ...] = ()
     robust: str | None = None
+    fixed_order: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,5 +30,12 @@ def chain() -> CostGraph:
 
 
 add_case(
-    Case("chain", f"{_LAYERS} equal layers", ("proofs",), chain, quick=True, full=False)
+    Case(
+        "chain",
+        f"{_LAYERS} equal layers",
+        ("proofs", "published", "fixed-order"),
+        chain,
+        quick=True,
+        full=False,
+    )
 )

@@ -26,6 +26,27 @@ _GRAPHS = {
     "rl2": "random layered, 250 ops (MOCCASIN)",
     "cm1_fcn8": "FCN8-VGG, batch 32 (Checkmate)",
     "cm2_resnet50": "ResNet-50, batch 256 (Checkmate)",
+    "rl3": "random layered, 500 ops (MOCCASIN)",
+    "rl4": "random layered, 1,000 ops (MOCCASIN)",
+    "cm_mobilenet": "MobileNet, batch 512 (Checkmate)",
+    "cm_segnet": "SegNet (Checkmate)",
+    "cm_unet": "U-Net (Checkmate)",
+    "cm_vgg16": "VGG-16 (Checkmate)",
+    "cm_vgg19": "VGG-19 (Checkmate)",
+}
+_PROVED = (*(name for name in _GRAPHS if name.startswith("joint_")), "rl1", "rl2")
+_DRIVERS = {
+    "proofs": (*_PROVED, "cm1_fcn8", "cm2_resnet50"),
+    "published": (
+        "rl1",
+        "rl2",
+        "rl3",
+        "rl4",
+        "cm1_fcn8",
+        "cm2_resnet50",
+        "cm_mobilenet",
+    ),
+    "fixed-order": ("rl1", *(name for name in _GRAPHS if name.startswith("cm"))),
 }
 
 
@@ -43,4 +64,5 @@ def _read(name: str) -> CostGraph:
 
 
 for _name, _what in _GRAPHS.items():
-    add_case(Case(_name, _what, ("proofs",), functools.partial(_read, _name)))
+    _drivers = tuple(one for one, names in _DRIVERS.items() if _name in names)
+    add_case(Case(_name, _what, _drivers, functools.partial(_read, _name)))

@@ -1,6 +1,7 @@
 """`encamp plan` and `encamp min-budget`."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +11,7 @@ from encamp.api.cli import app
 from encamp.check import check
 from encamp.errors import NoPlanError
 from encamp.wire import read_plan, write_graph
+from forward_steps import branches
 
 
 @pytest.fixture(autouse=True)
@@ -149,3 +151,42 @@ def test_progress_goes_to_stderr():
     assert json.loads(done.stdout)["graph"]["name"] == "chain"
     assert "best" in done.stderr
     assert "bound" in done.stderr
+
+
+class TestFixedOrder:
+    """Two branches at 12 bytes: 15 ns in another order, 27 ns in the given one."""
+
+    @pytest.fixture(autouse=True)
+    def branches(self):
+        """Write the graph of two branches."""
+        write_graph(branches(), "branches.json")
+
+    @pytest.mark.parametrize(
+        ("options", "duration"), [((), 15), (("--fixed-order",), 27)]
+    )
+    def test_keeps_the_order_of_first_runs(self, options, duration):
+        """The certificate of the plan in another order is one for every order."""
+        done = run("plan", "branches.json", "--budget", "12", "--json", *options)
+        plan = json.loads(done.stdout)
+
+        assert (plan["duration_ns"], plan["status"]) == (duration, "optimal")
+        assert plan["certificate"]["order"] == ("given" if options else "free")
+
+    def test_holds_for_the_smallest_budget(self):
+        """Of both orders 12 bytes are the least: e, c and d are made of 10 and 1."""
+        done = run("min-budget", "branches.json", "--fixed-order", "--json")
+
+        assert json.loads(done.stdout)["budget_bytes"] == 12
+
+    def test_is_written_to_a_lock_file(self):
+        """What was asked for is what the file asks for the next time."""
+        done = run(
+            *("plan", "--lock", "encamp.lock", "branches.json", "--budget", "12"),
+            *("--work-limit", "50", "--fixed-order"),
+        )
+        again = run("plan", "--lock", "encamp.lock")
+        entry = json.loads(Path("encamp.lock").read_text())["plans"]["branches"]
+
+        assert (done.exit_code, again.exit_code) == (0, 0)
+        assert entry["options"]["fixed_order"] is True
+        assert entry["plan"]["duration_ns"] == 27

@@ -7,37 +7,16 @@ import pytest
 
 from encamp.check import check
 from encamp.errors import InfeasibleError, NoPlanError
-from encamp.graph import CostGraph, Kind, Op, Phase, Value
 from encamp.plan import Order, Status
-from encamp.planner import Cancel, Options, solve
+from encamp.planner import Cancel, Options, min_budget, solve, sweep
 from encamp.planner import clock as clock_module
 from encamp.replay import replay
 from encamp.wire import plan_to_json
-from forward_steps import forward_step, layered
+from forward_steps import branches, forward_step, layered
 from graphs import chain
 from oracle import least_duration, least_peak
 
 FIXED = Options(fixed_order=True)
-
-
-def branches() -> CostGraph:
-    """Return two branches that each make 10 bytes and reduce them to 1.
-
-    ```
-     0: a (10)   1: b (10)   2: c (1) of a   3: d (1) of b   4: e (1, output) of c, d
-    ```
-
-    In this order a and b are live at op 2: 21 bytes. One branch after the other peaks
-    where the second is reduced: c, b and d are 12 bytes. In the given order that takes
-    two recomputations, of 5 and 7 ns: neither a nor b is held while the other one is.
-    """
-    sizes, times = (10, 10, 1, 1, 1), (5, 7, 1, 1, 1)
-    reads = ((), (), (0,), (1,), (2, 3))
-    values = tuple(Value(i, size, Kind.ACTIVATION) for i, size in enumerate(sizes))
-    ops = tuple(
-        Op(i, f"op{i}", "t", Phase.FORWARD, reads[i], (i,), times[i]) for i in range(5)
-    )
-    return CostGraph("branches", values, ops, (4,))
 
 
 def keeps_order(plan):
@@ -138,6 +117,29 @@ def test_every_plan_of_a_wide_graph_is_valid(seed):
     assert check(graph, plan, budget) == ()
     assert plan.certificate.lower_bound_ns <= plan.duration_ns
     assert keeps_order(plan) or plan.certificate.order is Order.FREE
+
+
+def test_the_smallest_budget_is_that_of_any_order():
+    """Of most small graphs it is the smallest peak of all schedules."""
+    exact = 0
+    for seed in range(200, 220):
+        graph = forward_step(seed)
+        found, least = min_budget(graph), least_peak(graph)
+        exact += found.budget_bytes == least
+
+        assert found.bound_bytes <= least <= found.budget_bytes, f"seed {seed}"
+        assert check(graph, found.plan, found.budget_bytes) == ()
+
+    assert exact >= 18
+
+
+def test_a_sweep_reorders_too():
+    """At 12 bytes as a single solve does, with a bound that covers the plan."""
+    for options, duration in ((Options(), 15), (FIXED, 27)):
+        (plan,) = sweep(branches(), [12], options=options).plans
+
+        assert plan.duration_ns == duration >= plan.certificate.lower_bound_ns
+        assert keeps_order(plan) == options.fixed_order
 
 
 def test_a_step_with_a_backward_keeps_its_order():

@@ -9,6 +9,26 @@ from random import Random
 from encamp.graph import CostGraph, Kind, Op, Phase, Reason, Recompute, Value
 
 
+def branches() -> CostGraph:
+    """Return two branches that each make 10 bytes and reduce them to 1.
+
+    ```
+     0: a (10)   1: b (10)   2: c (1) of a   3: d (1) of b   4: e (1, output) of c, d
+    ```
+
+    In this order a and b are live at op 2: 21 bytes. One branch after the other peaks
+    where the second is reduced: c, b and d are 12 bytes. In the given order that takes
+    two recomputations, of 5 and 7 ns: neither a nor b is held while the other one is.
+    """
+    sizes, times = (10, 10, 1, 1, 1), (5, 7, 1, 1, 1)
+    reads = ((), (), (0,), (1,), (2, 3))
+    values = tuple(Value(i, size, Kind.ACTIVATION) for i, size in enumerate(sizes))
+    ops = tuple(
+        Op(i, f"op{i}", "t", Phase.FORWARD, reads[i], (i,), times[i]) for i in range(5)
+    )
+    return CostGraph("branches", values, ops, (4,))
+
+
 def forward_step(seed: int, ops: int | None = None) -> CostGraph:
     """Return a graph of four to six ops, or of as many as said."""
     random = Random(seed)  # noqa: S311 - nothing secret
