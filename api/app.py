@@ -71,6 +71,7 @@ def make_app(
             expose_headers=_EXPOSED,
         )
     app.add_middleware(Observed, service=service)
+    app.openapi()  # builds the routes, which the first requests would else
     return app
 
 

@@ -74,7 +74,9 @@ def classes() -> Iterator[type[EncampError]]:
     waiting: list[type[EncampError]] = [EncampError]
     while waiting:
         kind = waiting.pop(0)
-        yield kind
+        # Those made at run time, for other libraries, are no names of ours.
+        if kind.__module__ == errors.__name__:
+            yield kind
         waiting += kind.__subclasses__()
 
 

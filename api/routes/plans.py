@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Response
@@ -10,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from encamp.api.access import Caller, Reader
 from encamp.api.bodies import StrictRoute
-from encamp.api.comparison import compare
+from encamp.api.plan_diff import compare
 from encamp.api.routes.described import problems
 from encamp.api.routes.graphs import find_graph
 from encamp.api.schemas import Checked, CheckRequest
@@ -86,14 +87,19 @@ def get_timeline(
     "/v1/plans/{a}/diff/{b}",
     operation_id="comparePlans",
     response_class=JSONResponse,
-    responses={**_DOCUMENT, **problems(404, 409, 422)},
+    responses={**_DOCUMENT, **problems(404, 422)},
 )
 def compare_plans(a: Digest, b: Digest, here: Here, caller: Reader) -> JSONResponse:
-    """Return how the second plan differs from the first, a plan of the same step."""
-    first, second = (
+    """Return how the second plan differs from the first.
+
+    Figures of any two are compared; ops and modules of those of one structure.
+    """
+    before, after = (
         plan_from_json(_plan_content(here, caller, digest)) for digest in (a, b)
     )
-    return JSONResponse({"a": a, "b": b, **compare(first, second)})
+    same = before.graph.structure == after.graph.structure
+    graph = _graph_of(here, caller, b) if same else None
+    return JSONResponse({"a": a, "b": b, **asdict(compare(before, after, graph))})
 
 
 @router.post(

@@ -142,13 +142,18 @@ class _Asking:
     def _look_up(self) -> dict[str, Any] | Operation:
         """Return the known result, or the operation that is to find it."""
         here, question = self.here, self._question()
-        result = known(here.store, question)
-        if result is not None:
+        found: dict[str, Any] | tuple[Operation, bool] | None
+        found = known(here.store, question)
+        if found is None:
+            found = here.store.queue.submit_unless(
+                question.submission(self.caller.key),
+                here.settings.caps.room,
+                lambda: known(here.store, question),
+            )
+        if isinstance(found, dict):
             self._count("known")
-            return result
-        operation, new = here.store.queue.submit(
-            question.submission(self.caller.key), here.settings.caps.room
-        )
+            return found
+        operation, new = found
         self._count("solved" if new else "joined")
         here.replica.wake()
         return operation
