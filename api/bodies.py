@@ -20,8 +20,10 @@ from encamp.errors import EncampError, TooLargeError, WireError
 from encamp.units import format_bytes
 from encamp.wire.document import parse
 
-_PIECE = 1024
-"""Zstandard packs up to 128 KiB into 4 bytes, so a piece yields 32 MiB at most."""
+_PIECE = 128
+"""Zstandard packs up to 128 KiB into 4 bytes, so a piece yields 4 MiB at most."""
+_WINDOW = 2**23
+"""What a decompressor need hold of what it has made (RFC 8878, section 3.1.1.1.2)."""
 _ENCODINGS = ("", "identity", "zstd")
 
 
@@ -113,9 +115,11 @@ def _decoded(request: Request, content: bytes, caps: Caps) -> bytes:
 
 
 def _unpacked(content: bytes, most: int) -> bytes:
-    frame = zstandard.ZstdDecompressor().decompressobj()
+    frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
     unpacked = bytearray()
     try:
+        if zstandard.frame_content_size(content) > most:
+            raise _too_large(most, " decompressed")
         for start in range(0, len(content), _PIECE):
             unpacked += frame.decompress(content[start : start + _PIECE])
             if len(unpacked) > most:

@@ -13,7 +13,7 @@ from .machine import provenance
 from .text import seconds, table
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-_ORDER = ("partitioner", "budgets", "verify", "zoo", "capture", "proofs")
+_ORDER = ("partitioner", "budgets", "verify", "zoo", "capture", "proofs", "service")
 
 
 def main() -> None:

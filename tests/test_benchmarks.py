@@ -27,6 +27,7 @@ def test_a_smoke_run_measures_every_driver(tmp_path):
         "The zoo",
         "Tracing offline",
         "Proven gaps on public graphs",
+        "The planning service",
     ]
     assert "differ" not in text
     assert set(re.findall(r"([+-]\d+) B ", text)) == {"+0"}
