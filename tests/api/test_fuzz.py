@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import schemathesis
+import zstandard
 from hypothesis import HealthCheck, settings
 
 from encamp.api.store import Store
@@ -16,6 +17,12 @@ DESCRIPTION = Path(__file__).parents[2] / "docs" / "openapi.json"
 SCHEMA = schemathesis.openapi.from_dict(
     json.loads(DESCRIPTION.read_text(encoding="utf-8"))
 )
+
+
+@schemathesis.serializer("application/zstd")
+def compressed(_context, value):
+    """Send what was made as text, compressed."""
+    return zstandard.compress(str(value).encode())
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +40,7 @@ def answered(case, server):
     """Send a request; what comes back is no bug and is what was described."""
     response = case.call(base_url=server.url)
     assert response.status_code < 500, response.text
-    if response.status_code >= 400:
+    if response.status_code >= 400 and case.method != "HEAD":
         problem = response.json()
         assert problem["status"] == response.status_code
         assert response.headers["content-type"] == ["application/problem+json"]
