@@ -14,8 +14,15 @@ from .text import seconds, table
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _ORDER = (
-    *("partitioner", "budgets", "verify", "zoo", "capture"),
-    *("proofs", "published", "fixed-order"),
+    "partitioner",
+    "budgets",
+    "verify",
+    "zoo",
+    "capture",
+    "proofs",
+    "published",
+    "fixed-order",
+    "service",
 )
 
 

@@ -1,16 +1,22 @@
-"""Write docs/cli.md, the reference of the command line, from its own help texts."""
+"""Write docs/cli.md and docs/openapi.json: what the code says of its own interfaces."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import typer.main
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
+from encamp.api.app import make_app
 from encamp.api.cli import app
+from encamp.api.settings import Settings
+from encamp.api.store import Store
 
 PAGE = Path(__file__).parent / "cli.md"
+API = Path(__file__).parent / "openapi.json"
 HEAD = """\
 # The command line
 
@@ -29,6 +35,15 @@ def page() -> str:
     return "\n".join([HEAD, *sections])
 
 
+def api() -> str:
+    """Return the text of docs/openapi.json: the service's description of itself."""
+    with TemporaryDirectory() as folder:
+        store = Store.open(f"sqlite:///{folder}/store.db")
+        description = make_app(store, Settings()).openapi()
+        store.close()
+    return json.dumps(description, indent=1, ensure_ascii=False) + "\n"
+
+
 def _section(title: str, arguments: list[str]) -> str:
     help_text = CliRunner().invoke(
         app,
@@ -42,4 +57,5 @@ def _section(title: str, arguments: list[str]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
-    print(f"wrote {PAGE.name}")
+    API.write_text(api(), encoding="utf-8")
+    print(f"wrote {PAGE.name} and {API.name}")

@@ -29,6 +29,7 @@ def test_a_smoke_run_measures_every_driver(tmp_path):
         "Proven gaps on public graphs",
         "Public graphs against published results",
         "Known optima of a fixed order",
+        "The planning service",
     ]
     assert "differ" not in text
     assert set(re.findall(r"([+-]\d+) B ", text)) == {"+0"}

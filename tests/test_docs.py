@@ -28,6 +28,13 @@ def test_the_reference_of_the_command_line_is_up_to_date():
     assert page == GENERATOR["page"](), "run `make docs`"
 
 
+def test_the_description_of_the_service_is_up_to_date():
+    """A change to the API shows as a change of this file, which `make docs` makes."""
+    text = (ROOT / "docs" / "openapi.json").read_text(encoding="utf-8")
+
+    assert text == GENERATOR["api"](), "run `make docs`"
+
+
 def test_the_reference_has_every_command():
     """Each command has a section of its own."""
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from encamp.devices import Device, find_device
 from encamp.errors import CostError
 
 from .calibration import Calibration
 from .call_text import describe
 from .calls import OpCall, OpCost, Progress
-from .devices import Device, find_device
 from .work import Work, work_of
 
 

@@ -15,8 +15,11 @@ from . import (
     check,
     devices,
     diff,
+    gc,
+    keys,
     min_budget,
     plan,
+    serve,
     show,
     sweep,
     trace,
@@ -56,6 +59,9 @@ app.command("show")(show.show)
 app.command("diff")(diff.diff)
 app.command("baselines")(baselines.baselines)
 app.command("devices")(devices.devices)
+app.command("serve")(serve.serve)
+app.add_typer(keys.app, name="keys")
+app.command("gc")(gc.gc)
 
 
 def _print_version(wanted: bool) -> None:

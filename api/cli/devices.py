@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from encamp.tracer.devices import DEVICES, Device
+from encamp.devices import DEVICES, Device
 from encamp.units import format_bytes
 
 from .options import Json

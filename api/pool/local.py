@@ -32,7 +32,7 @@ class LocalPool:
 
     A process over `memory_bytes` is killed. One that was cancelled has `grace_s` to
     end by itself, and `hard_stop_s` until it is killed; one that is over its own time
-    limit has `overtime_s`.
+    limit, or over `longest_s` where it has none, has `overtime_s`.
     """
 
     slots: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -40,6 +40,7 @@ class LocalPool:
     grace_s: float = 0.8
     hard_stop_s: float = 1.8
     overtime_s: float = 60.0
+    longest_s: float = 3600.0
 
     def run(self, job: Job, tell: Tell, stop: Stop) -> Outcome:
         """Run a job to its end; a cancelled one ends within two seconds."""
@@ -134,7 +135,8 @@ class _Run:
                 msg = "it was cancelled before it had found a plan"
                 return Outcome(error=("NoPlanError", msg))
         limit = self.job.request["options"]["time_limit_s"]
-        if limit is not None and now - self.started > limit + self.pool.overtime_s:
+        limit = self.pool.longest_s if limit is None else limit
+        if now - self.started > limit + self.pool.overtime_s:
             msg = f"the solve went on {self.pool.overtime_s:.0f} s after its time limit"
             return Outcome(error=("NoPlanError", msg))
         return self._over_memory()

@@ -37,6 +37,11 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _SUBMIT_LOCK, _MIGRATE_LOCK = 0x656E_6301, 0x656E_6302
 """Names of PostgreSQL's advisory locks."""
 _WRITES = "encamp_writes"
+_POOL: dict[str, Any] = {
+    "pool_size": 8,
+    "max_overflow": 56,  # one for each thread that may want one
+    "hide_parameters": True,  # errors are logged
+}
 
 
 def milliseconds() -> int:
@@ -140,10 +145,8 @@ def _checked(url: str) -> URL:
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "postgresql":
-        return create_engine(url, pool_size=8, max_overflow=24, pool_pre_ping=True)
-    engine = create_engine(
-        url, pool_size=8, max_overflow=24, connect_args={"timeout": _BUSY_S}
-    )
+        return create_engine(url, **_POOL, pool_pre_ping=True)
+    engine = create_engine(url, **_POOL, connect_args={"timeout": _BUSY_S})
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, select, update
 from encamp import fingerprint
 from encamp.graph import CostGraph
 from encamp.plan import Plan
+from encamp.replay import replay
 from encamp.wire import plan_to_json
 
 from .blobs import digest_of, pack, unpack
@@ -29,6 +30,8 @@ class GraphEntry:
     structure: str
     exact: str
     num_ops: int
+    unplanned_peak_bytes: int
+    device_bytes: int | None
     json_bytes: int
     created_ms: int
 
@@ -66,12 +69,15 @@ class Documents:
 
         Storing what is there already notes that it was used.
         """
-        row = {
+        device = graph.meta.get("device_memory_bytes")
+        row: dict[str, object] = {
             "digest": digest_of(content),
             "name": graph.name,
             "structure": fingerprint.structure(graph),
             "exact": fingerprint.exact(graph),
             "num_ops": len(graph.ops),
+            "unplanned_peak_bytes": replay(graph).peak_bytes,
+            "device_bytes": device if isinstance(device, int) else None,
         }
         with self.database.writing() as connection:
             self._put(connection, graphs, tenant, content, row)

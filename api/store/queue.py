@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, Select, and_, delete, func, select, update
 
@@ -23,6 +23,7 @@ from encamp.errors import BusyError, ConflictError
 from .database import Database
 from .tables import events, operations
 
+_Known = TypeVar("_Known")
 _RETRY_AFTER_S = 5
 _LOST = {
     "type": "/problems/service-error",
@@ -100,11 +101,27 @@ class Queue:
             BusyError: there is no room for another one.
 
         """
+        return self.submit_unless(asked, room, _nothing)
+
+    def submit_unless(
+        self, asked: Submission, room: Room, known: Callable[[], _Known | None]
+    ) -> tuple[Operation, bool] | _Known:
+        """Return what `submit` does, or else what is known once none is in flight.
+
+        Asked before, `known` might miss an answer that comes while it is asked.
+
+        Raises:
+            BusyError: there is no room for another one.
+
+        """
         with self.database.writing(alone=True) as connection:
             query = _rows().where(operations.c.slot == _slot(asked))
             found = connection.execute(query).one_or_none()
             if found is not None:
                 return _operation(found), False
+            answer = known()
+            if answer is not None:
+                return answer
             self._require_room(connection, asked.requester, room)
             return self._insert(connection, asked), True
 
@@ -374,6 +391,10 @@ class Queue:
 
 
 _FIELDS = tuple(operations.c[name] for name in Operation.__dataclass_fields__)
+
+
+def _nothing() -> None:
+    """Know nothing."""
 
 
 def _rows() -> Select[Any]:

@@ -31,6 +31,8 @@ graphs = Table(
     Column("structure", String(71), nullable=False),
     Column("exact", String(71), nullable=False),
     Column("num_ops", Integer, nullable=False),
+    Column("unplanned_peak_bytes", BigInteger, nullable=False),
+    Column("device_bytes", BigInteger),
     Column("json_bytes", BigInteger, nullable=False),
     Column("blob", LargeBinary, nullable=False),
     Column("created_ms", BigInteger, nullable=False),

@@ -8,7 +8,7 @@ from encamp.graph import CostGraph, Kind, Op, Phase, Value
 _LAYERS = 12
 
 
-def chain() -> CostGraph:
+def layered(layers: int) -> CostGraph:
     """Return a forward of equal layers and its backward, which reads what it saved."""
     values = [Value(0, 100, Kind.INPUT, resident=True)]
     ops: list[Op] = []
@@ -21,7 +21,7 @@ def chain() -> CostGraph:
         return made
 
     saved = [0]
-    for _ in range(_LAYERS):
+    for _ in range(layers):
         saved.append(add(Phase.FORWARD, (saved[-1],), Kind.ACTIVATION))
     gradient = saved[-1]
     for read in reversed(saved[:-1]):
@@ -29,12 +29,16 @@ def chain() -> CostGraph:
     return CostGraph("chain", tuple(values), tuple(ops), (gradient,))
 
 
+def _chain() -> CostGraph:
+    return layered(_LAYERS)
+
+
 add_case(
     Case(
         "chain",
         f"{_LAYERS} equal layers",
         ("proofs", "published", "fixed-order"),
-        chain,
+        _chain,
         quick=True,
         full=False,
     )

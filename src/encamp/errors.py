@@ -63,7 +63,18 @@ class GraphError(EncampError, ValueError):
 
 
 class WireError(EncampError, ValueError):
-    """A document is not JSON of a schema that this version reads."""
+    """A document is not JSON of a schema that this version reads.
+
+    Attributes:
+        at: the path in the document, such as "$.ops[3].inputs[1]"; empty where it is
+            not about a place in one.
+
+    """
+
+    def __init__(self, message: str, *, at: str = "") -> None:
+        """Keep the place beside the message, for programs."""
+        super().__init__(message)
+        self.at = at
 
 
 class PlanError(EncampError):

@@ -5,7 +5,7 @@ import json
 from typer.testing import CliRunner
 
 from encamp.api.cli import app
-from encamp.tracer.devices import DEVICES
+from encamp.devices import DEVICES
 
 
 def test_lists_every_device_with_its_aliases():

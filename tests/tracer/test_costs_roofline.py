@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from encamp.devices import DEVICES, GPU_LAUNCH_NS, find_device
 from encamp.errors import CostError, WireError
 from encamp.tracer.calibration import (
     Calibration,
@@ -13,7 +14,6 @@ from encamp.tracer.calibration import (
 )
 from encamp.tracer.calls import OpCost
 from encamp.tracer.costs import cost_source
-from encamp.tracer.devices import DEVICES, GPU_LAUNCH_NS, find_device
 from encamp.tracer.roofline import RooflineCosts, fit_calibration
 from encamp.tracer.work import Work, work_of
 from fakes import call, fake, indices

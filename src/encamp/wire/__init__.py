@@ -22,9 +22,11 @@ __all__ = [
     "GRAPH_SCHEMA",
     "PLAN_SCHEMA",
     "Limits",
+    "graph_from_data",
     "graph_from_json",
     "graph_to_json",
     "plan_fields",
+    "plan_from_data",
     "plan_from_json",
     "plan_to_json",
     "read_document",
@@ -61,6 +63,22 @@ def graph_from_json(
     return graphs.from_document(root, limits)
 
 
+def graph_from_data(
+    data: object, *, source: str, field: str, limits: Limits = _DEFAULT_LIMITS
+) -> CostGraph:
+    """Return the graph of an `encamp.graph/1` document that is parsed already.
+
+    `source` names the document it is a `field` of.
+
+    Raises:
+        WireError: the data is no such document.
+
+    """
+    root = Node(data, source, Node(None, source), field)
+    _require_schema(root, GRAPH_SCHEMA)
+    return graphs.from_document(root, limits)
+
+
 def plan_to_json(plan: Plan) -> str:
     """Return a plan as an `encamp.plan/1` document.
 
@@ -88,6 +106,22 @@ def plan_from_json(
 
     """
     root = parse(text, source)
+    _require_schema(root, PLAN_SCHEMA)
+    return plans.from_document(root, limits)
+
+
+def plan_from_data(
+    data: object, *, source: str, field: str, limits: Limits = _DEFAULT_LIMITS
+) -> Plan:
+    """Return the plan of an `encamp.plan/1` document that is parsed already.
+
+    `source` names the document it is a `field` of.
+
+    Raises:
+        WireError: the data is no such document.
+
+    """
+    root = Node(data, source, Node(None, source), field)
     _require_schema(root, PLAN_SCHEMA)
     return plans.from_document(root, limits)
 

@@ -84,8 +84,9 @@ class Node:
 
     def fail(self, message: str, at: str = "") -> NoReturn:
         """Raise the one error of this document, at this node or at `at` below it."""
-        msg = f"{self.source}: {self.path}{at}: {message}"
-        raise WireError(msg)
+        place = f"{self.path}{at}"
+        msg = f"{self.source}: {place}: {message}"
+        raise WireError(msg, at=place)
 
     def unexpected(self, expected: str) -> NoReturn:
         """Raise that something else was expected here."""

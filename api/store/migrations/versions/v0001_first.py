@@ -18,7 +18,7 @@ _DIGEST = sa.String(71)
 def upgrade() -> None:
     """Make the first tables."""
     _blobs("graphs", _GRAPH_COLUMNS)
-    _blobs("plans", (("graph", _DIGEST),))
+    _blobs("plans", (sa.Column("graph", _DIGEST, nullable=False),))
     op.create_index("plans_of_graph", "plans", ["tenant", "graph"])
     _answers()
     _operations()
@@ -32,22 +32,22 @@ def downgrade() -> None:
         op.drop_table(table)
 
 
-_GRAPH_COLUMNS = (
-    ("name", sa.Text()),
-    ("structure", _DIGEST),
-    ("exact", _DIGEST),
-    ("num_ops", sa.Integer()),
+_GRAPH_COLUMNS: tuple[sa.Column[Any], ...] = (
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("structure", _DIGEST, nullable=False),
+    sa.Column("exact", _DIGEST, nullable=False),
+    sa.Column("num_ops", sa.Integer, nullable=False),
+    sa.Column("unplanned_peak_bytes", sa.BigInteger, nullable=False),
+    sa.Column("device_bytes", sa.BigInteger),
 )
 
 
-def _blobs(
-    table: str, columns: tuple[tuple[str, sa.types.TypeEngine[Any]], ...]
-) -> None:
+def _blobs(table: str, columns: tuple[sa.Column[Any], ...]) -> None:
     op.create_table(
         table,
         sa.Column("tenant", sa.String(64), primary_key=True),
         sa.Column("digest", _DIGEST, primary_key=True),
-        *(sa.Column(name, kind, nullable=False) for name, kind in columns),
+        *columns,
         sa.Column("json_bytes", sa.BigInteger, nullable=False),
         sa.Column("blob", sa.LargeBinary, nullable=False),
         *_used(),
