@@ -22,6 +22,7 @@ EncampError
 │   ├── ConflictError      the state of what it names rules it out
 │   ├── TooLargeError      it is larger than the service takes
 │   ├── BusyError          there is no room for it now: try again later
+│   ├── UnreachableError   nothing answers, however often one asks
 │   └── StoreError         the store cannot be opened, or holds what is damaged
 ├── MissingExtraError    an optional dependency is not installed
 └── InternalError        Encamp broke a rule of its own: a bug to report
@@ -186,6 +187,10 @@ class BusyError(ServiceError):
         super().__init__(message)
         self.own = own
         self.retry_after_s = retry_after_s
+
+
+class UnreachableError(ServiceError):
+    """The service does not answer."""
 
 
 class StoreError(ServiceError):
