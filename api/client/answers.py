@@ -91,7 +91,8 @@ def operation_of(document: Mapping[str, Any]) -> Operation:
             error=document.get("error"),
         )
     except KeyError as missing:
-        raise _unreadable("an operation", missing) from None
+        what = "an operation"
+        raise _unreadable(what, missing) from None
 
 
 def result_of(operation: Operation) -> Mapping[str, Any]:
@@ -129,7 +130,8 @@ def require_feasible(result: Mapping[str, Any]) -> None:
             site=None if site is None else _site(site),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise _unreadable("an infeasible result", error) from None
+        what = "an infeasible result"
+        raise _unreadable(what, error) from None
 
 
 def plan_of(reply: Reply, digest: str) -> Plan:

@@ -293,9 +293,11 @@ class TestSendingAgain:
         with serving(SmallService()) as address:
             pass
 
-        with make(address, attempts=2, timeout_s=1) as client:
-            with pytest.raises(errors.UnreachableError, match="tried 2 times"):
-                client.version()
+        with (
+            make(address, attempts=2, timeout_s=1) as client,
+            pytest.raises(errors.UnreachableError, match="tried 2 times"),
+        ):
+            client.version()
 
     def test_pauses_grow_and_differ(self):
         """From half to whole of 0.5, 1, 2, 4 seconds, at most a minute."""
