@@ -46,7 +46,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class SweepAnswer:
-    """The plans of a sweep, from the smallest budget to the largest.
+    """The plans of a sweep, from the largest budget to the smallest.
 
     No plan fits less than `bound_bytes` (proven); none was found for the budgets
     `missed_bytes`. `knee` is the position of the plan from which on more memory buys

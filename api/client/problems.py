@@ -20,6 +20,11 @@ _BY_STATUS: dict[int, type[errors.ServiceError]] = {
     409: errors.ConflictError,
     413: errors.TooLargeError,
 }
+_WITHOUT_BODY = {
+    401: "it takes an API key that is valid (--key-file FILE, or $ENCAMP_KEY)",
+    403: "the API key lacks the scope for it",
+}
+"""What to say of answers that have no body, as those to HEAD."""
 
 
 def error_of(status: int, headers: Mapping[str, str], content: bytes) -> EncampError:
@@ -90,6 +95,7 @@ def _place(problem: Mapping[str, Any]) -> str:
 
 def _plain(status: int, content: bytes) -> str:
     text = " ".join(content[:_SHOWN].decode("utf-8", "replace").split())
+    text = text or _WITHOUT_BODY.get(status, "")
     return f"it answered {status}" + (f": {text}" if text else "")
 
 
