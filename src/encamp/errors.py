@@ -8,7 +8,8 @@ EncampError
 ├── WireError            a document is not the JSON this version reads
 ├── PlanError            a plan that cannot be used
 │   ├── InvalidPlanError   its steps break the rules of the graph (see `check`)
-│   └── StalePlanError     it was made for another graph, or no longer fits
+│   ├── StalePlanError     it was made for another graph, or no longer fits
+│   └── MissingPlanError   there is none where it was looked for
 ├── InfeasibleError      no schedule of the graph fits the budget
 ├── NoPlanError          a limit or an interrupt came before any plan
 ├── UnsupportedError     the step holds something Encamp refuses to plan
@@ -88,6 +89,10 @@ class InvalidPlanError(PlanError, ValueError):
 
 class StalePlanError(PlanError):
     """A plan belongs to another graph, or no longer fits its budget."""
+
+
+class MissingPlanError(PlanError):
+    """There is no plan of a step where one was looked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ EXPECTED = {
     "PlanError": 4,
     "InvalidPlanError": 4,
     "StalePlanError": 4,
+    "MissingPlanError": 4,
     "ServiceError": 5,
     "UnauthorizedError": 5,
     "ForbiddenError": 5,
