@@ -192,7 +192,7 @@ def _warn_of_outside_loss(lowered: Lowered) -> None:
 
 def _warn_of_ranks(options: StepOptions) -> None:
     """Say where ranks of one training would each make a plan of their own."""
-    if options.plan is not None or not dist.is_available():
+    if options.plan is not None or options.has_source or not dist.is_available():
         return
     if dist.is_initialized() and dist.get_world_size() > 1:
         log.warning(

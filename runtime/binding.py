@@ -3,25 +3,43 @@
 A plan names ops by index, so it can be laid over any graph of its structure. Whether
 it may run is decided by replaying it on the graph in hand, with that graph's own
 bytes and workspaces.
+
+A plan that is to come from a folder or a service is looked for by the first rank, and
+all ranks run what it found or made.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
 from encamp import fingerprint
 from encamp.budget import budget_bytes
 from encamp.check import check
-from encamp.errors import StalePlanError
+from encamp.errors import (
+    EncampError,
+    MissingPlanError,
+    NoPlanError,
+    ServiceError,
+    StalePlanError,
+)
 from encamp.graph import CostGraph
 from encamp.plan import Plan
 from encamp.planner import Options, solve
 from encamp.replay import Timeline, replay
 from encamp.units import format_bytes
-from encamp.wire import read_plan
+from encamp.wire import plan_from_json, plan_to_json, read_plan
 
-from .options import OnStale, StepOptions
+from .options import OnMiss, OnStale, StepOptions, texts
+from .ranks import from_first, require_agreement
+from .sources import FolderPlans, PlanSource, source_at
+
+log = logging.getLogger(__name__)
+
+_TOLD: set[tuple[str, type[EncampError]]] = set()
+"""Which sources had no plan, and why, as far as it was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +66,14 @@ def bind(graph: CostGraph, options: StepOptions) -> BoundPlan:
             graph is over the budget, and `options.on_stale` is "error".
         InfeasibleError: no schedule fits the budget.
         NoPlanError: the time limit came before any plan.
+        MissingPlanError: there is none in `options.plans`, and `options.on_miss` is
+            "error".
+        ServiceError: `options.server` refuses or does not answer, and `on_miss` is
+            "error".
 
     """
+    if options.has_source:
+        return _sourced(graph, options)
     if options.plan is None:
         return _solved(graph, options, options.budget)
     plan = _read(options.plan)
@@ -86,6 +110,74 @@ def laid_over(
     return BoundPlan(plan, timeline, limit - reserve, reserve)
 
 
+def _sourced(graph: CostGraph, options: StepOptions) -> BoundPlan:
+    """Return the plan that the first rank finds or makes, bound on every rank."""
+    text, fits = from_first(lambda: _found(graph, options))
+    plan = plan_from_json(text, source="the plan of rank 0")
+    bound, problem = None, None
+    try:
+        bound = laid_over(graph, plan, options if fits else None)
+    except StalePlanError as error:
+        problem = str(error)
+    require_agreement(problem)
+    assert bound is not None  # noqa: S101 - there was no problem
+    return bound
+
+
+def _found(graph: CostGraph, options: StepOptions) -> tuple[str, bool]:
+    """Return a plan's document, and whether it keeps to the budget."""
+    source = _source(options)
+    try:
+        plan = source.find(
+            graph,
+            budget_bytes=_bytes(graph, options.budget),
+            reserve_bytes=_bytes(graph, options.reserve),
+            seed=options.seed,
+            time_limit_s=options.time_limit_s,
+            keep=tuple(texts(options.keep)),
+            recompute=tuple(texts(options.recompute)),
+        )
+        laid_over(graph, plan, options)
+    except (MissingPlanError, NoPlanError, ServiceError, StalePlanError) as error:
+        return _missed(graph, options, error)
+    return plan_to_json(plan), True
+
+
+def _missed(
+    graph: CostGraph, options: StepOptions, error: EncampError
+) -> tuple[str, bool]:
+    """Do what is asked for where there is no plan, and say so once."""
+    if options.on_miss == OnMiss.ERROR:
+        raise error
+    if options.on_miss == OnMiss.PLAN:
+        _tell_once(options, error, "It is planned here instead")
+        return plan_to_json(_solved(graph, options, options.budget).plan), True
+    unplanned = replay(graph).peak_bytes
+    budget = format_bytes(_bytes(graph, options.budget))
+    peak = f"at a peak of {format_bytes(unplanned)}; the budget is {budget}"
+    _tell_once(options, error, f"The step runs unplanned, {peak}")
+    everything_once = solve(graph, unplanned)
+    return plan_to_json(everything_once), False
+
+
+def _source(options: StepOptions) -> PlanSource:
+    if options.plans is not None:
+        return FolderPlans(Path(options.plans))
+    return source_at(str(options.server), options.key_file)
+
+
+def _bytes(graph: CostGraph, amount: str | int | None) -> int:
+    return budget_bytes(graph, 0 if amount is None else amount)
+
+
+def _tell_once(options: StepOptions, error: EncampError, what: str) -> None:
+    """Warn of a plan that is missing: once for a reason, not for every step."""
+    where = str(options.plans if options.server is None else options.server)
+    if (where, type(error)) not in _TOLD:
+        _TOLD.add((where, type(error)))
+        log.warning("no plan from %s: %s. %s", where, error, what)
+
+
 def _read(plan: Plan | str | PathLike[str]) -> Plan:
     return plan if isinstance(plan, Plan) else read_plan(plan)
 
@@ -95,8 +187,8 @@ def _solved(
 ) -> BoundPlan:
     plan = solve(
         graph,
-        budget_bytes(graph, 0 if budget is None else budget),
-        reserve_bytes=budget_bytes(graph, options.reserve),
+        _bytes(graph, budget),
+        reserve_bytes=_bytes(graph, options.reserve),
         options=Options(
             seed=options.seed, time_limit_s=options.time_limit_s, rules=options.rules
         ),

@@ -23,6 +23,14 @@ class OnStale(StrEnum):
     REPLAN = "replan"
 
 
+class OnMiss(StrEnum):
+    """What to do where `plans` or `server` has no plan for the step."""
+
+    PLAN = "plan"
+    ERROR = "error"
+    UNPLANNED = "unplanned"
+
+
 class OnNewShape(StrEnum):
     """What to do when the inputs have other shapes than at the first step."""
 
@@ -35,7 +43,8 @@ class StepOptions:
     """Options of `torch.compile(backend="encamp", options=...)` and `encamp.apply`.
 
     Give a `budget`, a `plan`, or both: the plan is then run under that budget
-    instead of its own.
+    instead of its own. With a budget, `plans` or `server` says where its plan may
+    come from; of several ranks the first asks for all.
 
     Raises:
         OptionError: neither a budget nor a plan, a value that cannot be, or rules for
@@ -48,6 +57,15 @@ class StepOptions:
     """Total peak of the step: bytes, "16GiB", "90%" of the device, "peak*0.6"."""
     plan: Plan | str | PathLike[str] | None = None
     """A plan, or the path of its file."""
+    plans: str | PathLike[str] | None = None
+    """A folder of plans, of which one for this step within the budget is run."""
+    server: str | None = None
+    """The address of a planning service, which knows or makes a plan."""
+    key_file: str | PathLike[str] | None = None
+    """A file with the API key for `server`; by default it is in $ENCAMP_KEY."""
+    on_miss: str = OnMiss.PLAN
+    """Where `plans` or `server` has none: "plan" makes one here, "error" refuses the
+    step, "unplanned" runs it with nothing recomputed, whatever memory that takes."""
     reserve: str | int = 0
     """Kept free of the budget; written like it."""
     compiler: str = "eager"
@@ -71,6 +89,7 @@ class StepOptions:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked for, before anything is compiled."""
+        self._check_source()
         if self.budget is None and self.plan is None:
             msg = "give a budget, e.g. options={'budget': '16GiB'}, or a plan"
             raise OptionError(msg)
@@ -85,10 +104,31 @@ class StepOptions:
         require_compiler(self.compiler)
 
     @property
+    def has_source(self) -> bool:
+        """Return whether the plan is to come from a folder or a service."""
+        return self.plans is not None or self.server is not None
+
+    def _check_source(self) -> None:
+        _require_choice("on_miss", self.on_miss, OnMiss)
+        given = [n for n in ("plan", "plans", "server") if getattr(self, n) is not None]
+        if len(given) > 1:
+            msg = f"{given[0]} and {given[1]} both say where the plan is; give one"
+            raise OptionError(msg)
+        if self.has_source and self.budget is None:
+            msg = f"{given[0]} goes with a budget, e.g. 'budget': '16GiB'"
+            raise OptionError(msg)
+        if self.on_miss != OnMiss.PLAN and not self.has_source:
+            msg = "on_miss goes with plans or server, where a plan may be missing"
+            raise OptionError(msg)
+        if self.key_file is not None and self.server is None:
+            msg = "key_file goes with server"
+            raise OptionError(msg)
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """Return what `keep` and `recompute` spell, for the planner."""
-        kept = [Rule.parse(Action.KEEP, text) for text in _texts(self.keep)]
-        again = [Rule.parse(Action.RECOMPUTE, text) for text in _texts(self.recompute)]
+        kept = [Rule.parse(Action.KEEP, text) for text in texts(self.keep)]
+        again = [Rule.parse(Action.RECOMPUTE, text) for text in texts(self.recompute)]
         return (*kept, *again)
 
 
@@ -99,7 +139,7 @@ def _require_choice(name: str, value: str, choices: type[StrEnum]) -> None:
         raise OptionError(msg)
 
 
-def _texts(given: Sequence[str]) -> Sequence[str]:
+def texts(given: Sequence[str]) -> Sequence[str]:
     """Return the texts; one text alone is a sequence of one."""
     return (given,) if isinstance(given, str) else given
 

@@ -9,6 +9,7 @@ from encamp.errors import (
     InfeasibleError,
     NoPlanError,
     PlanError,
+    ServiceError,
     VerificationError,
 )
 
@@ -20,6 +21,7 @@ class Exit(IntEnum):
     USAGE = 2
     INFEASIBLE = 3
     STALE = 4
+    SERVICE = 5
     FAILED = 6
     NO_PLAN = 7
 
@@ -29,6 +31,7 @@ MEANINGS = {
     Exit.USAGE: "something given cannot be used: an option, a document, a model",
     Exit.INFEASIBLE: "no schedule fits the budget; the smallest that does is named",
     Exit.STALE: "a plan is of another graph or over its budget; a lock does not hold",
+    Exit.SERVICE: "the planning service refused the request, or does not answer",
     Exit.FAILED: "verification failed",
     Exit.NO_PLAN: "the search ended before any plan: a limit, an interrupt",
 }
@@ -36,6 +39,7 @@ MEANINGS = {
 _CODES: dict[type[EncampError], Exit] = {
     InfeasibleError: Exit.INFEASIBLE,
     PlanError: Exit.STALE,
+    ServiceError: Exit.SERVICE,
     VerificationError: Exit.FAILED,
     NoPlanError: Exit.NO_PLAN,
 }

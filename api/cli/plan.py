@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from encamp.api.lock import Choices
+from encamp.api.lock.locking import Solve
 from encamp.api.plan_table import markdown
 from encamp.errors import InfeasibleError
 from encamp.plan import Plan
@@ -117,6 +118,24 @@ def plan(
             "--step-summary", help="Append it to the file $GITHUB_STEP_SUMMARY names."
         ),
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            metavar="URL",
+            help="Solve on a planning service; what it returns is checked here.",
+            show_default=False,
+        ),
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file",
+            metavar="FILE",
+            help="With --server: holds the API key; else $ENCAMP_KEY does.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Find the cheapest schedule of a graph under a byte budget.
 
@@ -126,6 +145,8 @@ def plan(
     With --lock it plans the graphs whose plans no longer hold. With --check it exits 4
     if a plan is missing, stale, corrupt or over its budget, or adds more time than it
     did; 2 if the lock file itself is damaged.
+
+    With --server it exits 5 if the service refuses or does not answer.
     """
     if steps and (not as_json or lock_file is not None):
         msg = "--steps goes with --json, for one plan; -o writes the whole plan"
@@ -145,11 +166,16 @@ def plan(
             fixed_order=fixed_order,
         ),
     )
-    to = SummaryTo(summary, step_summary)
+    to, solve = SummaryTo(summary, step_summary), _solver(server, key_file)
     if lock_file is None:
         given = {"--check": check, "--base": base, "--max-growth": max_growth}
         _require_lock([name for name, value in given.items() if value])
-        _plan_one(_only(graph_files), choices, output, to, whole=steps, as_json=as_json)
+        found = _plan_one(_only(graph_files), choices, solve, as_json=as_json)
+        if output is not None:
+            write_plan(found, output)
+            note(f"wrote {output}")
+        to.write(markdown([row_of(found, "planned")]))
+        _print(found, whole=steps, as_json=as_json)
         return
     if output is not None:
         msg = "-o writes one plan; with --lock, --plans says where they go"
@@ -159,7 +185,7 @@ def plan(
             file=lock_file,
             graph_files=graph_files,
             choices=choices,
-            solve=solve_here,
+            solve=solve,
             check=check,
             plans=plans,
             base=base,
@@ -201,30 +227,30 @@ def _only(graph_files: list[Path]) -> Path:
     return graph_files[0]
 
 
+def _solver(server: str | None, key_file: Path | None) -> Solve:
+    """Return what solves: a service, or this process."""
+    if server is None and key_file is not None:
+        msg = "--key-file goes with --server URL"
+        raise typer.BadParameter(msg)
+    if server is None:
+        return solve_here
+    from .remote import Remote  # noqa: PLC0415 - loads the HTTP client
+
+    return Remote(server, key_file).solve
+
+
 def _plan_one(
-    graph_file: Path,
-    choices: Choices | None,
-    output: Path | None,
-    summary: SummaryTo,
-    *,
-    whole: bool,
-    as_json: bool,
-) -> None:
+    graph_file: Path, choices: Choices | None, solve: Solve, *, as_json: bool
+) -> Plan:
     if choices is None:
         msg = "Missing option '--budget': how much memory the step may take"
         raise typer.BadParameter(msg)
-    graph = read_graph(graph_file)
     try:
-        found = solve_here(graph, choices)
+        return solve(read_graph(graph_file), choices)
     except InfeasibleError as error:
         if as_json:
             print_json(_infeasible(error))
         raise
-    if output is not None:
-        write_plan(found, output)
-        note(f"wrote {output}")
-    summary.write(markdown([row_of(found, "planned")]))
-    _print(found, whole=whole, as_json=as_json)
 
 
 def _print(found: Plan, *, whole: bool, as_json: bool) -> None:

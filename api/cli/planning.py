@@ -42,7 +42,8 @@ def solve_here(graph: CostGraph, choices: Choices) -> Plan:
     )
     limit = budget_bytes(graph, choices.budget)
     reserve = budget_bytes(graph, choices.reserve)
-    with interruptible() as cancel, solving() as progress:
+    limit_s = choices.time_limit_s
+    with interruptible() as cancel, solving(limit_s) as progress:
         return solve(
             graph,
             limit,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
 from encamp.errors import OptionError
 from encamp.units import format_bytes, format_duration
@@ -82,25 +83,40 @@ def interruptible() -> Iterator[Cancel]:
     from encamp.planner import Cancel  # noqa: PLC0415 - loads the solver
 
     cancel = Cancel()
+    with on_interrupt(cancel.set):
+        yield cancel
+
+
+@contextmanager
+def on_interrupt(act: Callable[[], None]) -> Iterator[None]:
+    """Do something at the first Ctrl-C; the second one ends the command."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        cancel.set()
+        act()
         signal.signal(signal.SIGINT, before)
         note("interrupted: ending with the best so far; once more to end at once")
 
     before = signal.signal(signal.SIGINT, stop)
     try:
-        yield cancel
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
-def solving() -> Iterator[Callable[[Event], None]]:
-    """Give a function to call with each event of a solve."""
+def solving(limit_s: float | None = None) -> Iterator[Callable[[Event], None]]:
+    """Give a function to call with each event of a solve.
+
+    On a terminal it draws a bar, over the seconds of the limit where there is one,
+    with the best plan so far, the bound and the gap beside it.
+    """
     if sys.stderr.isatty():
-        with Console(stderr=True).status("planning") as status:
-            yield lambda event: status.update(_told(event))
+        columns = (BarColumn(), TextColumn("{task.description}"))
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("planning", total=limit_s)
+            yield lambda event: bar.update(
+                task, description=_told(event), completed=event.seconds
+            )
     else:
         yield _Stages()
 

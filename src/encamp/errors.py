@@ -8,7 +8,8 @@ EncampError
 ├── WireError            a document is not the JSON this version reads
 ├── PlanError            a plan that cannot be used
 │   ├── InvalidPlanError   its steps break the rules of the graph (see `check`)
-│   └── StalePlanError     it was made for another graph, or no longer fits
+│   ├── StalePlanError     it was made for another graph, or no longer fits
+│   └── MissingPlanError   there is none where it was looked for
 ├── InfeasibleError      no schedule of the graph fits the budget
 ├── NoPlanError          a limit or an interrupt came before any plan
 ├── UnsupportedError     the step holds something Encamp refuses to plan
@@ -22,6 +23,7 @@ EncampError
 │   ├── ConflictError      the state of what it names rules it out
 │   ├── TooLargeError      it is larger than the service takes
 │   ├── BusyError          there is no room for it now: try again later
+│   ├── UnreachableError   nothing answers, however often one asks
 │   └── StoreError         the store cannot be opened, or holds what is damaged
 ├── MissingExtraError    an optional dependency is not installed
 └── InternalError        Encamp broke a rule of its own: a bug to report
@@ -87,6 +89,10 @@ class InvalidPlanError(PlanError, ValueError):
 
 class StalePlanError(PlanError):
     """A plan belongs to another graph, or no longer fits its budget."""
+
+
+class MissingPlanError(PlanError):
+    """There is no plan of a step where one was looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +192,10 @@ class BusyError(ServiceError):
         super().__init__(message)
         self.own = own
         self.retry_after_s = retry_after_s
+
+
+class UnreachableError(ServiceError):
+    """The service does not answer."""
 
 
 class StoreError(ServiceError):

@@ -19,7 +19,7 @@ def test_a_budget_alone_is_enough():
     ("name", "hint"),
     [
         ("budgte", "did you mean 'budget'?"),
-        ("plans", "did you mean 'plan'?"),
+        ("plann", "did you mean 'plan'?"),
         ("on_stale_plan", "did you mean 'on_stale'?"),
         ("zzz", "known are ['budget', 'plan', "),
     ],
