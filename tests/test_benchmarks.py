@@ -25,10 +25,13 @@ def test_a_smoke_run_measures_every_driver(tmp_path):
         "Budgets",
         "Predicted against measured",
         "The zoo",
+        "The measured frontier",
         "Tracing offline",
         "Proven gaps on public graphs",
     ]
     assert "differ" not in text
+    assert "| NO |" not in text
+    assert (tmp_path / "frontier.png").exists()
     assert set(re.findall(r"([+-]\d+) B ", text)) == {"+0"}
 
 
