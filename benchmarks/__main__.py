@@ -8,6 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from encamp.api.picture_style import drawing
+
 from . import registry
 from .machine import provenance
 from .text import seconds, table
@@ -18,6 +20,7 @@ _ORDER = (
     "budgets",
     "verify",
     "zoo",
+    "frontier",
     "capture",
     "proofs",
     "published",
@@ -31,13 +34,14 @@ def main() -> None:
     arguments = _arguments()
     registry.load()
     began, lines = time.perf_counter(), provenance()
-    parts = [_section(name, quick=arguments.quick) for name in arguments.only or _ORDER]
+    output = arguments.output or _default(quick=arguments.quick)
+    names = arguments.only or _ORDER
+    parts = [_section(name, output.parent, quick=arguments.quick) for name in names]
     taken = f"this run took {seconds(time.perf_counter() - began)}"
     head = (
         "# Results\n\nWritten by `make bench`, all in one run; no figure is typed in."
     )
     facts = "\n".join(f"- {line}" for line in (*lines, taken))
-    output = arguments.output or _default(quick=arguments.quick)
     output.write_text("\n\n".join([head, facts, *parts]) + "\n", encoding="utf-8")
     print(f"wrote {output}")
 
@@ -55,11 +59,17 @@ def _default(*, quick: bool) -> Path:
     return Path(tempfile.mkdtemp(), RESULTS.name) if quick else RESULTS
 
 
-def _section(name: str, *, quick: bool) -> str:
+def _section(name: str, folder: Path, *, quick: bool) -> str:
     cases = registry.cases_for(name, quick=quick)
     print(f"{name}: {len(cases)} cases", file=sys.stderr, flush=True)
     found = registry.drivers()[name](cases)
-    return f"## {found.title}\n\n{found.what}\n\n{table(found.columns, found.rows)}"
+    parts = [f"## {found.title}", found.what, table(found.columns, found.rows)]
+    if found.picture is not None:
+        picture = folder / f"{name}.png"
+        with drawing(picture) as figure:
+            found.picture(figure)
+        parts.insert(2, f"![{found.title}]({picture.name})")
+    return "\n\n".join(parts)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ class Table:
     what: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    picture: Callable[[Any], None] | None = None
+    """Draws the results on a figure of matplotlib's."""
 
 
 Measure = Callable[[Sequence[Case]], Table]

@@ -7,10 +7,11 @@ it. Everything that can be refused is refused there, before the first step.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 from torch import fx
@@ -21,6 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 import encamp
 from encamp.errors import OptionError
 from encamp.graph import Kind
+from encamp.replay import replay
 from encamp.tracer.breaks import one_graph
 from encamp.tracer.calls import CostSource
 from encamp.tracer.capture import given_inputs, joint_step
@@ -36,9 +38,12 @@ from .compiling import Partition, compile_split
 from .frames import require_whole_step
 from .options import OnNewShape, StepOptions, read_options
 from .refusal import refusals
-from .rewrite import rewrite
+from .rewrite import Rewritten, rewrite
 from .second_order import first_order_only
 from .shapes import FirstShapes, fix_sizes
+
+if TYPE_CHECKING:  # loading it loads Inductor
+    from .hinting import Hinting
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +56,23 @@ _FIRST_SHAPES: dict[int, tuple[Mapping[str, Any], FirstShapes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One compiled step: its lowered graph and the plan it runs."""
+    """One compiled step: its lowered graph and the plan it runs.
+
+    `measured_bytes` is its peak, resident bytes included, where that was measured
+    because the compiler fuses (`compiler="inductor"`).
+    """
 
     lowered: Lowered
     bound: BoundPlan
+    measured_bytes: int | None = None
+
+    @property
+    def room_bytes(self) -> int:
+        """What the budget leaves beside the step's peak."""
+        if self.measured_bytes is None:
+            return self.bound.room_bytes
+        allowed = self.bound.limit_bytes + self.bound.reserve_bytes
+        return allowed - self.measured_bytes
 
 
 @dataclass(slots=True)
@@ -87,25 +105,34 @@ class EncampBackend:
     def _compile(self, module: fx.GraphModule, example_inputs: list[Any]) -> Any:  # noqa: ANN401
         inputs = given_inputs(module)
         already = len(self.planned)
+        make: Callable[[JointStep], Rewritten] = self._partition
+        hinting = self._hinting()
+        if hinting is not None:
+            make = functools.partial(self._hint, hinting)
 
         def partition(
             joint: fx.GraphModule, _: object, *, num_fwd_outputs: int, **__: object
         ) -> tuple[fx.GraphModule, fx.GraphModule]:
             with refusals():
                 self.first_shapes.require(inputs, example_inputs)
-                return self._partition(joint_step(joint, num_fwd_outputs, inputs))
+                made = make(joint_step(joint, num_fwd_outputs, inputs))
+                return made.forward, made.backward
 
-        compiled = self._run(module, example_inputs, partition)
+        if hinting is not None:
+            compiled = hinting.compile(module, example_inputs, partition)
+            self._note(hinting)
+        else:
+            compiled = self._run(module, example_inputs, partition)
         if len(self.planned) == already:  # no gradient is needed: nothing is planned
             return compiled
         planned = self.planned[-1]
-        compiled = tell_of_gradients(compiled, planned.bound.room_bytes)
+        compiled = tell_of_gradients(compiled, planned.room_bytes)
         return first_order_only(compiled, self.name, planned.lowered.joint)
 
     def _run(
         self, module: fx.GraphModule, example_inputs: list[Any], partition: Partition
     ) -> Any:  # noqa: ANN401 -- what AOTAutograd returns
-        """Compile the graph with the compiler that was asked for."""
+        """Compile the graph with a compiler that runs plans as they stand."""
         if self.options.compiler == "eager":
             return compile_split(module, example_inputs, partition, self.compile_graph)
         # Imported here: Inductor takes a second that others need not wait.
@@ -114,7 +141,30 @@ class EncampBackend:
         key = partition_key(encamp.__version__, self.options)
         return compile_lite(module, example_inputs, partition, key)
 
-    def _partition(self, joint: JointStep) -> tuple[fx.GraphModule, fx.GraphModule]:
+    def _hinting(self) -> Hinting | None:
+        """Return what plans for Inductor, where that is the compiler."""
+        if self.options.compiler != "inductor":
+            return None
+        from .hinting import Hinting  # noqa: PLC0415 -- as above
+
+        return Hinting(self.options, self.name)
+
+    def _hint(self, hinting: Hinting, joint: JointStep) -> Rewritten:
+        _warn_of_ranks(self.options)
+        return hinting.partition(joint, _costs(self.options, joint))
+
+    def _note(self, hinting: Hinting) -> None:
+        """Keep what was planned for Inductor among the steps planned."""
+        hinted = hinting.hinted
+        if hinted is None:
+            return
+        plan = hinted.chosen.plan
+        timeline = replay(hinted.lowered.graph, plan.steps)
+        bound = BoundPlan(plan, timeline, hinted.limit_bytes, hinted.reserve_bytes)
+        self.planned.append(PlannedStep(hinted.lowered, bound, hinted.measured_bytes))
+        _warn_of_outside_loss(hinted.lowered)
+
+    def _partition(self, joint: JointStep) -> Rewritten:
         with unset_fake_temporarily(), _disable_current_modes():
             lowered = lower(
                 joint,
@@ -133,12 +183,11 @@ class EncampBackend:
             100 * (bound.timeline.duration_ns / lowered.graph.duration_ns - 1),
             len(bound.timeline.steps) - len(lowered.graph.ops),
         )
-        graphs = rewrite(
+        return rewrite(
             lowered,
             bound.timeline.steps,
             operators_only=self.options.compiler != "eager",
         )
-        return graphs.forward, graphs.backward
 
 
 def encamp_backend(

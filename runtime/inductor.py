@@ -3,6 +3,10 @@
 `lite` is Inductor's mode that calls PyTorch's own kernels in the order of the graph:
 nothing is fused, reordered, merged or reused, so that a plan is run as it stands. It
 is given the very joint graph that the eager runtime gets, and so the same plans.
+
+`inductor` is all of Inductor. It takes operators apart before the split and fuses them
+after it, so that its graph has plans of its own. Kernels that share only what they
+read are not fused: that would bring two runs of an operator together again.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ import torch
 from torch import fx
 from torch._functorch import config as functorch_config
 from torch._inductor import list_mode_options
+from torch._inductor.choices import InductorChoices
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
+from torch._inductor.virtualized import V
 
 from encamp.tracer.recurrent import trainable_lstm
 
@@ -86,6 +92,35 @@ def compile_lite(
     return _compiled(module, example_inputs, patches, decompositions={})
 
 
+def compile_full(
+    module: fx.GraphModule, example_inputs: list[Any], partition: Partition, key: str
+) -> Any:  # noqa: ANN401 -- what AOTAutograd returns
+    """Compile one graph of Dynamo's with Inductor, split by `partition`.
+
+    `module` stays as it is, so that it can be compiled again.
+    """
+    patches = {
+        "use_pre_grad_passes": False,
+        "custom_partitioner_fn": PlannedPartition(partition, key),
+    }
+    with V.set_choices_handler(_NoSharedReads()):
+        return _compiled(module, example_inputs, patches)
+
+
+def compile_stock(module: fx.GraphModule, example_inputs: list[Any]) -> Any:  # noqa: ANN401
+    """Compile one graph of Dynamo's with Inductor and its own partitioner."""
+    return _compiled(module, example_inputs, {"use_pre_grad_passes": False})
+
+
+class _NoSharedReads(InductorChoices):
+    """Fuses what reads what another kernel makes, not what reads the same."""
+
+    @staticmethod
+    def can_fuse_horizontal(*_: Any) -> bool:  # noqa: ANN401 -- Inductor's nodes
+        """Refuse."""
+        return False
+
+
 def _compiled(
     module: fx.GraphModule,
     example_inputs: list[Any],
@@ -98,7 +133,12 @@ def _compiled(
     cache of compiled kernels is below it and stays.
     """
     guard_hooks()
-    options = {"donated_buffer": False, "enable_autograd_cache": False}
+    options = {
+        "donated_buffer": False,
+        "enable_autograd_cache": False,
+        # What fails to compile fails here, not in the first backward.
+        "force_non_lazy_backward_lowering": True,
+    }
     with functorch_config.patch(options), trainable_lstm():
         compiled = compile_fx(
             module,

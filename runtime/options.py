@@ -13,7 +13,11 @@ from encamp.errors import OptionError
 from encamp.plan import Plan
 from encamp.planner import Action, Rule
 from encamp.tracer.calls import CostSource
+from encamp.tracer.tracing import COMPILERS as TRACED
 from encamp.tracer.tracing import require_compiler
+
+COMPILERS = (*TRACED, "inductor")
+"""What can run a planned step."""
 
 
 class OnStale(StrEnum):
@@ -70,7 +74,8 @@ class StepOptions:
     """Kept free of the budget; written like it."""
     compiler: str = "eager"
     """What runs the step: PyTorch's own kernels, one at a time, called by its
-    interpreter of graphs ("eager") or by the code of Inductor's lite mode ("lite")."""
+    interpreter of graphs ("eager") or by the code of Inductor's lite mode ("lite"); or
+    the kernels that Inductor fuses ("inductor"), whose peak is measured again."""
     costs: str | CostSource = "measured"
     """Where op costs come from; "roofline:NAME" measures nothing."""
     on_stale: str = OnStale.ERROR
@@ -101,7 +106,14 @@ class StepOptions:
                 " plan with them (encamp plan --keep ...), or pass on_stale='replan'"
             )
             raise OptionError(msg)
-        require_compiler(self.compiler)
+        require_compiler(self.compiler, COMPILERS)
+        if self.compiler == "inductor" and self.plan is not None:
+            msg = (
+                "compiler='inductor' plans the graph that Inductor makes of the step,"
+                " which no plan is for: give a budget, or run the plan with"
+                " compiler='eager' or 'lite'"
+            )
+            raise OptionError(msg)
 
     @property
     def has_source(self) -> bool:

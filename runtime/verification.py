@@ -15,6 +15,7 @@ from typing import Any
 from torch import fx
 from torch._functorch.partitioners import default_partition
 
+from encamp.errors import UnsupportedError
 from encamp.graph import CostGraph
 from encamp.plan import Plan
 from encamp.replay import replay
@@ -32,6 +33,12 @@ from .parity import compare
 from .refusal import refusals
 from .report import PeakPair, Report, StepFigures
 from .training import TrainingRun
+
+_ROUNDS_OTHERWISE = (
+    "verify compares bit for bit, and Inductor rounds otherwise with every other choice"
+    " of what to fuse; its peak is measured when the step is compiled. Verify with"
+    " compiler='eager' or 'lite'"
+)
 
 WARM_UPS = 2
 """Steps run before anything is measured: compilation and caches."""
@@ -56,16 +63,19 @@ def verify(
         plan: the plan to verify, or the path of its file.
         budget: plan under this budget, where there is no plan to verify.
         costs: where predicted times and workspaces come from.
-        compiler: what runs the steps.
+        compiler: what runs the steps, planned and unplanned: "eager" or "lite".
         steps: how many steps in a row are compared, buffers and all.
         rounds: how many times each step is timed; the medians are reported.
         seed: the random seed every run starts from.
 
     Raises:
         StalePlanError: the plan is not for this step, or does not fit on it.
-        UnsupportedError: the step holds something that is not planned.
+        UnsupportedError: the step holds something that is not planned, or the
+            compiler is Inductor.
 
     """
+    if compiler == "inductor":
+        raise UnsupportedError(_ROUNDS_OTHERWISE)
     options = StepOptions(plan=plan, budget=budget, costs=costs, compiler=compiler)
     model, args, kwargs = made_by(factory)
     run = TrainingRun(model, args, kwargs, seed=seed)

@@ -25,6 +25,7 @@ def test_a_smoke_run_measures_every_driver(tmp_path):
         "Budgets",
         "Predicted against measured",
         "The zoo",
+        "The measured frontier",
         "Tracing offline",
         "Proven gaps on public graphs",
         "Public graphs against published results",
@@ -32,6 +33,8 @@ def test_a_smoke_run_measures_every_driver(tmp_path):
         "The planning service",
     ]
     assert "differ" not in text
+    assert "| NO |" not in text
+    assert (tmp_path / "frontier.png").exists()
     assert set(re.findall(r"([+-]\d+) B ", text)) == {"+0"}
 
 

@@ -40,7 +40,7 @@ def reason_against(node: fx.Node) -> Reason | None:
         Reason.HOST_SYNC: torch.Tag.data_dependent_output in target.tags,
         Reason.DATA_DEPENDENT: _shape_depends_on_data(node, target),
         Reason.IN_PLACE: target._schema.is_mutable,  # noqa: SLF001 -- stands only here
-        Reason.RANDOM: draws_random(node) and _has_generator(node),
+        Reason.RANDOM: draws_random(node) and (_has_generator(node) or _seeds(target)),
     }
     return next((reason for reason, holds in against.items() if holds), None)
 
@@ -97,6 +97,14 @@ def written_nodes(node: fx.Node) -> list[fx.Node]:
         if formal.alias_info is not None and formal.alias_info.is_write:
             fx.map_arg(argument(node, formal.name), written.append)
     return written
+
+
+def _seeds(target: OpOverload[..., Any]) -> bool:
+    """Whether the call draws the seeds of Inductor's own random kernels.
+
+    They are few bytes and nothing but its code can draw them.
+    """
+    return str(target).startswith("prims.inductor_seeds.")
 
 
 def _has_generator(node: fx.Node) -> bool:

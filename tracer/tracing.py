@@ -153,15 +153,15 @@ def step_device(joint: JointStep) -> torch.device:
     return others[0] if others else torch.device("cpu")
 
 
-def require_compiler(compiler: str) -> None:
+def require_compiler(compiler: str, known: Sequence[str] = COMPILERS) -> None:
     """Refuse a compiler that steps cannot be planned for.
 
     Raises:
-        UnsupportedError: `compiler` is not one of `COMPILERS`.
+        UnsupportedError: `compiler` is not one of the known ones.
 
     """
-    if compiler not in COMPILERS:
-        msg = f"unknown compiler {compiler!r}; choose one of {', '.join(COMPILERS)}"
+    if compiler not in known:
+        msg = f"unknown compiler {compiler!r}; choose one of {', '.join(known)}"
         raise UnsupportedError(msg)
 
 

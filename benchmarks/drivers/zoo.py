@@ -54,9 +54,10 @@ def _row(case: Case) -> tuple[str, ...]:
     started = time.perf_counter()
     joint = capture(*made)
     taken = time.perf_counter() - started
-    graph = lower(joint, cost_source("measured"), name=case.name).graph
+    costs = cost_source("measured")
+    graph = lower(joint, costs, name=case.name).graph
     plan = _plan(graph)
-    report = encamp.verify(case.make, plan, steps=2, rounds=1)
+    report = encamp.verify(case.make, plan, costs=costs, steps=2, rounds=1)
     return (
         case.name,
         f"{len(graph.ops):,}",
