@@ -25,6 +25,8 @@ _ORDER = (
     "proofs",
     "published",
     "fixed-order",
+    "scale",
+    "ablation",
     "service",
 )
 

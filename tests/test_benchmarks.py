@@ -27,9 +27,11 @@ def test_a_smoke_run_measures_every_driver(tmp_path):
         "The zoo",
         "The measured frontier",
         "Tracing offline",
-        "Proven gaps on public graphs",
+        "Joint graphs at every budget",
         "Public graphs against published results",
         "Known optima of a fixed order",
+        "Growth with the graph",
+        "Ablation",
         "The planning service",
     ]
     assert "differ" not in text

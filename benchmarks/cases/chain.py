@@ -37,7 +37,7 @@ add_case(
     Case(
         "chain",
         f"{_LAYERS} equal layers",
-        ("proofs", "published", "fixed-order"),
+        ("proofs", "published", "fixed-order", "ablation"),
         _chain,
         quick=True,
         full=False,
