@@ -32,7 +32,10 @@ class Options:
     a flow. How long it takes, and how many suffice, depends on the graph.
     """
     target_gap: float = 0.0005
-    """Stop improving at a proven gap of this share of the unplanned step."""
+    """Stop improving at a proven gap of this share of the unplanned step.
+
+    What is under way is finished, and programs of small graphs go on to an optimum.
+    """
     reduce: bool = True
     """Solve an exactly reduced problem."""
     bound: bool = True

@@ -166,7 +166,10 @@ class TestFixedOrder:
     )
     def test_keeps_the_order_of_first_runs(self, options, duration):
         """The certificate of the plan in another order is one for every order."""
-        done = run("plan", "branches.json", "--budget", "12", "--json", *options)
+        done = run(
+            *("plan", "branches.json", "--budget", "12", "--json"),
+            *("--work-limit", "1000", *options),
+        )
         plan = json.loads(done.stdout)
 
         assert (plan["duration_ns"], plan["status"]) == (duration, "optimal")
