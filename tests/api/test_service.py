@@ -246,6 +246,19 @@ class TestPlans:
         assert (steps[4]["run"], steps[4]["start_ns"]) == (2, 1000)
         assert timeline["duration_ns"] == 2200
 
+    def test_over_time_for_viewers(self, client):
+        """A trace and a snapshot; other formats are refused by name."""
+        digest = plan_chain(client).json()["plan"]
+        path = f"/v1/plans/{digest}/timeline"
+        traced = client.get(path, params={"format": "perfetto"})
+        assert traced.json()["displayTimeUnit"] == "ms"
+        drawn = client.get(path, params={"format": "memory_viz"})
+        assert drawn.headers["content-type"] == "application/octet-stream"
+        assert drawn.content[:2] == b"\x80\x04"
+        wrong = client.get(path, params={"format": "csv"})
+        assert wrong.status_code == 422
+        assert "memory_viz" in wrong.json()["detail"]
+
     def test_beside_another(self, client):
         """The plan of 43 bytes runs op 0 once more, for 100 ns and 10 bytes less."""
         a, b = (plan_chain(client, n).json()["plan"] for n in (CHAIN_PEAK, 43))
