@@ -20,6 +20,8 @@ from encamp.wire import graph_to_json
 from graphs import chain
 from requests_to_plan import ENDLESS_BUDGET, endless
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 ANYWHERE = "0.0.0.0"  # noqa: S104 - to be refused
 CHAIN = json.loads(graph_to_json(chain()))
 
