@@ -9,6 +9,8 @@ from typing import TextIO
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -20,7 +22,12 @@ from encamp.api.measures import Measures
 from encamp.api.observed import Observed
 from encamp.api.pool import LocalPool, Pool
 from encamp.api.replica import Replica
-from encamp.api.replies import on_bug, on_error, on_http_error, on_invalid
+from encamp.api.replies import (
+    on_error,
+    on_http_error,
+    on_invalid,
+    on_store_failure,
+)
 from encamp.api.routes import ROUTERS
 from encamp.api.service import Service
 from encamp.api.settings import Settings
@@ -61,7 +68,8 @@ def make_app(
     app.add_exception_handler(EncampError, on_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(Exception, on_bug)
+    app.add_exception_handler(OperationalError, on_store_failure)
+    app.add_exception_handler(PoolTimeout, on_store_failure)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

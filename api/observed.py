@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
 from encamp.api.problems import plain
-from encamp.api.replies import problem_response
+from encamp.api.replies import bug_response, problem_response
 from encamp.api.service import Service
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -54,8 +54,15 @@ class Observed:
         if trace:
             bound["trace_id"] = trace[1]
         with bound_contextvars(**bound):
-            await self._answer(scope, receive, sent, headers)
-            self._note(seen)
+            try:
+                await self._answer(scope, receive, sent, headers)
+            except Exception:
+                self.service.log.exception("a request failed")
+                if seen.answered:
+                    raise
+                await bug_response(scope)(scope, receive, sent)
+            finally:
+                self._note(seen)
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, headers: Headers
@@ -101,11 +108,12 @@ class _Seen:
     request_id: str
     began: float
     status: int = 500
+    answered: bool = False
 
     def note(self, message: Message) -> None:
         """Note the status, and add the headers that each response has."""
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status, self.answered = message["status"], True
             headers: Any = MutableHeaders(scope=message)
             headers["x-request-id"] = self.request_id
             for name, text in _HEADERS.items():

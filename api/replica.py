@@ -114,6 +114,8 @@ class Replica:
                     self._claim()
             except SQLAlchemyError as error:
                 self.log.warning("the store does not answer", error=_line(error))
+            except Exception:
+                self.log.exception("the replica failed at a turn")
             self._wake.wait(self.poll_s)
             self._wake.clear()
 

@@ -14,7 +14,13 @@ from starlette.types import Scope as AsgiScope
 from encamp.api.bodies import RefusedBody
 from encamp.api.problems import MEDIA_TYPE, Problem, plain, problem_of
 from encamp.api.store import Operation
-from encamp.errors import EncampError, InternalError, OptionError, StoreError
+from encamp.errors import (
+    BusyError,
+    EncampError,
+    InternalError,
+    OptionError,
+    StoreError,
+)
 
 _RETRY_AFTER_S = "1"
 _SHOWN = 20
@@ -64,13 +70,22 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
     return problem_response(problem, request.scope)
 
 
-async def on_bug(request: Request, error: Exception) -> JSONResponse:
-    """Answer with nothing of what went wrong: the log has it."""
-    request.app.state.service.log.error("a request failed", exc_info=error)
+async def on_store_failure(request: Request, error: Exception) -> JSONResponse:
+    """Answer that the database does not, for now."""
+    log = request.app.state.service.log
+    log.warning("the store does not answer", error=str(error).partition("\n")[0])
+    told = BusyError(
+        "the service's store does not answer; try again", own=False, retry_after_s=5
+    )
+    return problem_response(problem_of(told), request.scope)
+
+
+def bug_response(scope: AsgiScope) -> JSONResponse:
+    """Return that something went wrong here, and nothing of what: the log has it."""
     told = InternalError(
         "the service failed at this request; its log says more under the request id"
     )
-    return problem_response(problem_of(told), request.scope)
+    return problem_response(problem_of(told), scope)
 
 
 def operation_document(operation: Operation) -> dict[str, Any]:

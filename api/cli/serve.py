@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from ipaddress import ip_address
 from pathlib import Path
@@ -70,14 +71,17 @@ def serve(
     max_time: Annotated[
         float, typer.Option("--max-time", min=1, help="Seconds one solve may take.")
     ] = 3600.0,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, help="Seconds to end what runs in.")
+    ] = 5.0,
     data: Data = None,
     database: Database = None,
 ) -> None:
     """Plan for other machines: an HTTP API over a store of graphs and plans.
 
-    Solves run in processes of their own. Ctrl-C or SIGTERM ends it: what runs has a few
-    seconds, and what has not ended by then waits for the next start, or is taken over
-    by another replica of the same database. /docs describes the API.
+    Solves run in processes of their own. Ctrl-C or SIGTERM ends it: what runs has
+    --grace seconds, and what has not ended by then waits for the next start, or is
+    taken over by another replica of the same database. /docs describes the API.
     """
     require_safe(host, auth=auth)
     names = _names(host, allowed_host or [])
@@ -90,6 +94,7 @@ def serve(
         allowed_hosts=names,
         allowed_origins=tuple(allowed_origin or ()),
         caps=Caps(time_limit_s=max_time),
+        shutdown_s=grace,
     )
     limits: dict[str, Any] = {"memory_bytes": parse_bytes(memory)}
     if workers is not None:
@@ -171,7 +176,7 @@ def _run(
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=int(settings.shutdown_s),
+        timeout_graceful_shutdown=math.ceil(settings.shutdown_s),
     )
     with listening:
         uvicorn.Server(config).run(sockets=[listening])

@@ -91,7 +91,7 @@ class _Child:
         with suppress(EncampError):
             plan = self.incumbent.plan()
             if plan is not None:
-                self.line.end(plan_outcome(plan, options_of(self.job)))
+                self.line.end(plan_outcome(plan, options_of(self.job), self.cancel))
 
 
 def main() -> None:

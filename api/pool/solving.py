@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from encamp.errors import InfeasibleError
@@ -15,6 +15,7 @@ from encamp.planner import (
     Event,
     Frontier,
     Incumbent,
+    MinBudget,
     Options,
     Rule,
     min_budget,
@@ -43,37 +44,84 @@ def answer(
             infeasible: that is an answer.
 
     """
-    options = _options(job.request["options"])
-
-    def listen(event: Event) -> None:
-        tell(progress_document(event))
-
+    solving = _Solving(
+        job,
+        graph,
+        options_of(job),
+        lambda event: tell(progress_document(event)),
+        cancel,
+    )
     if job.kind == "sweep":
-        return _sweep(job, graph, options, listen, cancel)
+        return solving.sweep()
     if job.kind == "min-budget":
-        return _min_budget(graph, options, listen, cancel)
-    try:
-        plan = solve(
-            graph,
-            job.request["budget_bytes"],
-            reserve_bytes=job.request["reserve_bytes"],
-            options=options,
-            progress=listen,
-            cancel=cancel,
-            start=job.start,
-            incumbent=incumbent,
+        return solving.min_budget()
+    return solving.plan(incumbent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Solving:
+    """A job that is being solved."""
+
+    job: Job
+    graph: CostGraph
+    options: Options
+    listen: Callable[[Event], None]
+    cancel: Cancel
+
+    def plan(self, incumbent: Incumbent) -> Outcome:
+        """Plan for one budget; that nothing fits is an answer."""
+        request, options = self.job.request, self.options
+        try:
+            plan = solve(
+                self.graph,
+                request["budget_bytes"],
+                reserve_bytes=request["reserve_bytes"],
+                options=options,
+                progress=self.listen,
+                cancel=self.cancel,
+                start=self.job.start,
+                incumbent=incumbent,
+            )
+        except InfeasibleError as error:
+            proven = error.bound_bytes > error.budget_bytes
+            final = proven or _is_repeatable(options, self.cancel)
+            return Outcome(_infeasible(error, request["reserve_bytes"]), final=final)
+        return plan_outcome(plan, options, self.cancel)
+
+    def sweep(self) -> Outcome:
+        """Plan for many budgets."""
+        try:
+            frontier = sweep(
+                self.graph,
+                self.job.request["budgets"],
+                points=self.job.request["points"],
+                options=self.options,
+                progress=self.listen,
+                cancel=self.cancel,
+            )
+        except InfeasibleError as error:
+            return Outcome(_infeasible(error, 0), final=True)
+        closed = all(_is_closed(plan, self.options) for plan in frontier.plans)
+        final = closed or _is_repeatable(self.options, self.cancel)
+        texts = tuple(plan_to_json(plan) for plan in frontier.plans)
+        return Outcome(_frontier(frontier), texts, final=final)
+
+    def min_budget(self) -> Outcome:
+        """Look for the smallest budget."""
+        options, cancel = self.options, self.cancel
+        found = min_budget(
+            self.graph, options=options, progress=self.listen, cancel=cancel
         )
-    except InfeasibleError as error:
-        kept_free = job.request["reserve_bytes"]
-        proven = error.bound_bytes > error.budget_bytes
-        return Outcome(_infeasible(error, kept_free), final=proven)
-    return plan_outcome(plan, options)
+        closed = found.budget_bytes == found.bound_bytes
+        final = closed or _is_repeatable(options, cancel)
+        return Outcome(_smallest(found), (plan_to_json(found.plan),), final=final)
 
 
-def plan_outcome(plan: Plan, options: Options) -> Outcome:
+def plan_outcome(plan: Plan, options: Options, cancel: Cancel) -> Outcome:
     """Return the outcome that a plan is."""
     result = {"status": plan.status.value, "plan": 0, "summary": plan_fields(plan)}
-    return Outcome(result, (plan_to_json(plan),), final=_is_final(plan, options))
+    final = _is_closed(plan, options) or _is_repeatable(options, cancel)
+    return Outcome(result, (plan_to_json(plan),), final=final)
 
 
 def options_of(job: Job) -> Options:
@@ -108,10 +156,14 @@ def _options(fields: Mapping[str, Any]) -> Options:
     )
 
 
-def _is_final(plan: Plan, options: Options) -> bool:
-    """Return whether the same solve with more time would end with the same."""
-    closed = plan.gap <= options.target_gap or plan.status is Status.OPTIMAL
-    return closed or options.work_limit is not None
+def _is_closed(plan: Plan, options: Options) -> bool:
+    """Return whether a search would end here whatever time it had."""
+    return plan.gap <= options.target_gap or plan.status is Status.OPTIMAL
+
+
+def _is_repeatable(options: Options, cancel: Cancel) -> bool:
+    """Return whether the same search always ends the same: by its work alone."""
+    return options.work_limit is not None and not cancel.is_set()
 
 
 def _infeasible(error: InfeasibleError, reserve_bytes: int) -> dict[str, object]:
@@ -124,29 +176,6 @@ def _infeasible(error: InfeasibleError, reserve_bytes: int) -> dict[str, object]
         "bound_bytes": error.bound_bytes,
         "peak": None if error.site is None else asdict(error.site),
     }
-
-
-def _sweep(
-    job: Job,
-    graph: CostGraph,
-    options: Options,
-    listen: Callable[[Event], None],
-    cancel: Cancel,
-) -> Outcome:
-    try:
-        frontier = sweep(
-            graph,
-            job.request["budgets"],
-            points=job.request["points"],
-            options=options,
-            progress=listen,
-            cancel=cancel,
-        )
-    except InfeasibleError as error:
-        return Outcome(_infeasible(error, 0), final=True)
-    final = all(_is_final(plan, options) for plan in frontier.plans)
-    texts = tuple(plan_to_json(plan) for plan in frontier.plans)
-    return Outcome(_frontier(frontier), texts, final=final)
 
 
 def _frontier(frontier: Frontier) -> dict[str, object]:
@@ -162,14 +191,8 @@ def _frontier(frontier: Frontier) -> dict[str, object]:
     }
 
 
-def _min_budget(
-    graph: CostGraph,
-    options: Options,
-    listen: Callable[[Event], None],
-    cancel: Cancel,
-) -> Outcome:
-    found = min_budget(graph, options=options, progress=listen, cancel=cancel)
-    result = {
+def _smallest(found: MinBudget) -> dict[str, object]:
+    return {
         "status": "solved",
         "budget_bytes": found.budget_bytes,
         "bound_bytes": found.bound_bytes,
@@ -178,6 +201,3 @@ def _min_budget(
         "plan": 0,
         "summary": plan_fields(found.plan),
     }
-    closed = found.budget_bytes == found.bound_bytes
-    final = closed or options.work_limit is not None
-    return Outcome(result, (plan_to_json(found.plan),), final=final)

@@ -1,11 +1,7 @@
 """The endpoints, by what they are about."""
 
-from .about import router as about
-from .graphs import router as graphs
-from .operations import router as operations
-from .plans import router as plans
-from .questions import router as questions
+from . import about, graphs, operations, plans, questions
 
-ROUTERS = (graphs, questions, plans, operations, about)
+ROUTERS = tuple(part.router for part in (graphs, questions, plans, operations, about))
 
 __all__ = ["ROUTERS"]

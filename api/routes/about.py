@@ -85,7 +85,7 @@ async def capabilities(here: Here, _caller: Reader) -> JSONResponse:
         {
             "schemas": [GRAPH_SCHEMA, PLAN_SCHEMA],
             "kinds": ["plan", "sweep", "min-budget"],
-            "timeline_formats": ["json"],
+            "timeline_formats": ["json", "perfetto", "memory_viz"],
             "solver": {"ortools": version("ortools")},
             "limits": asdict(here.settings.caps),
             "default_options": SearchOptions().model_dump(),

@@ -16,7 +16,7 @@ from encamp.api.routes.described import problems
 from encamp.api.routes.graphs import find_graph
 from encamp.api.schemas import Checked, CheckRequest
 from encamp.api.service import Here, Service
-from encamp.api.timelines import timeline_document
+from encamp.api.timelines import snapshot, timeline_document, trace
 from encamp.budget import budget_bytes
 from encamp.check import check
 from encamp.errors import NotFoundError
@@ -34,6 +34,11 @@ _PATTERN = r"^sha256:[0-9a-f]{64}$"
 Digest = Annotated[str, Path(pattern=_PATTERN)]
 _DOCUMENT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}}}
+}
+Format = Literal["json", "perfetto", "memory_viz"]
+_TIMELINES: dict[str, Any] = {
+    "application/json": {"schema": {"type": "object"}},
+    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
 }
 _IMMUTABLE = "private, max-age=31536000, immutable"
 
@@ -68,19 +73,29 @@ async def get_plan(
 @router.get(
     "/v1/plans/{digest}/timeline",
     operation_id="getTimeline",
-    response_class=JSONResponse,
-    responses={**_DOCUMENT, **problems(404, 422)},
+    response_class=Response,
+    responses={200: {"content": _TIMELINES}, **problems(404, 422)},
 )
 def get_timeline(
     digest: Digest,
     here: Here,
     caller: Reader,
-    format: Annotated[Literal["json"], Query()] = "json",  # noqa: A002, ARG001 - the parameter's name
-) -> JSONResponse:
-    """Return a plan step by step: when each op runs, and the memory it runs in."""
+    format: Annotated[Format, Query()] = "json",  # noqa: A002 - as it is in the URL
+) -> Response:
+    """Return a plan step by step: when each op runs, and the memory it runs in.
+
+    `perfetto` is for ui.perfetto.dev, `memory_viz` for pytorch.org/memory_viz.
+    """
     plan = plan_from_json(_plan_content(here, caller, digest))
     graph = _graph_of(here, caller, digest)
-    return JSONResponse(timeline_document(graph, plan))
+    if format == "memory_viz":
+        return Response(
+            snapshot(graph, plan),
+            media_type="application/octet-stream",
+            headers={"Content-Disposition": 'attachment; filename="plan.pickle"'},
+        )
+    draw = trace if format == "perfetto" else timeline_document
+    return JSONResponse(draw(graph, plan))
 
 
 @router.get(

@@ -1,7 +1,10 @@
 import pytest
 
 from databases import KINDS, database_url
+from encamp.api.pool import Stop
 from encamp.api.store import Store
+from requests_to_plan import chain_job, endless_job
+from serving import ThreadPool
 
 
 @pytest.fixture(params=KINDS)
@@ -9,6 +12,13 @@ def url(request, tmp_path):
     """Give an empty database, of each kind in turn."""
     with database_url(request.param, tmp_path) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def compiled():
+    """Compile the planner's loops, so that a wait is one for a solve and no more."""
+    for job in (chain_job(), endless_job(time_limit_s=1.0)):
+        ThreadPool().run(job, lambda _: None, Stop())
 
 
 class Hands:

@@ -13,6 +13,8 @@ from encamp.wire import graph_to_json
 from graphs import chain
 from serving import serving
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 DESCRIPTION = Path(__file__).parents[2] / "docs" / "openapi.json"
 SCHEMA = schemathesis.openapi.from_dict(
     json.loads(DESCRIPTION.read_text(encoding="utf-8"))

@@ -15,6 +15,8 @@ from encamp.wire import graph_to_json, plan_from_json
 from graphs import CHAIN_PEAK, CHAIN_RECOMPUTED, chain
 from requests_to_plan import chain_job, endless, endless_job, options
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 POOL = LocalPool(memory_bytes=None)
 
 
@@ -119,6 +121,17 @@ def test_a_solve_that_does_not_hear_is_spoken_for():
     outcome = running.ended()
 
     assert check(endless(), plan_from_json(outcome.plans[0])) == ()
+
+
+def test_a_limit_of_work_is_final_unless_it_is_cut_short():
+    """The same work ends the same way; a cancelled solve has not done it all."""
+    limited = {"work_limit": 1, "time_limit_s": None}
+    whole, _ = run(chain_job(**limited))
+    assert whole.final
+    running = Running(endless_job(work_limit=10**6, time_limit_s=None))
+    running.wait_for_plan()
+    running.stop.cancelled.set()
+    assert not running.ended().final
 
 
 def test_cancelled_before_any_plan_is_an_error():

@@ -18,6 +18,8 @@ from graphs import chain
 from requests_to_plan import ENDLESS_BUDGET, endless, options
 from serving import ThreadPool, serving
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 ROOM = Room(queued=100, per_requester=100)
 SOON = Settings(lease_s=1.0, shutdown_s=0.1)
 

@@ -10,6 +10,8 @@ from encamp.wire import graph_to_json
 from graphs import chain
 from serving import serving
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 GRAPH = json.loads(graph_to_json(chain()))
 BODY = {"graph": GRAPH, "budget": 43}
 WAIT = {"Prefer": "wait=30"}

@@ -20,6 +20,8 @@ from encamp.wire import graph_to_json
 from graphs import chain
 from requests_to_plan import ENDLESS_BUDGET, endless
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 ANYWHERE = "0.0.0.0"  # noqa: S104 - to be refused
 CHAIN = json.loads(graph_to_json(chain()))
 
@@ -69,7 +71,7 @@ def test_it_says_where_it_is_and_where_its_data_is(tmp_path):
 
 def test_what_runs_when_it_stops_waits_for_the_next_start(tmp_path):
     """SIGTERM hands it back, and no process of a solve is left."""
-    with started(tmp_path) as (process, url, _):
+    with started(tmp_path, "--grace", "0.1") as (process, url, _):
         with httpx2.Client(base_url=url, timeout=60) as client:
             operation = ask(client)
             wait_for(client, operation, "running")

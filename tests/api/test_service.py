@@ -4,7 +4,10 @@ import time
 
 import pytest
 import zstandard
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
+from encamp.api.routes import about
 from encamp.api.settings import Caps, Settings
 from encamp.api.store import Store
 from encamp.check import check
@@ -12,6 +15,8 @@ from encamp.wire import graph_to_json, plan_from_json
 from graphs import CHAIN_PEAK, CHAIN_RECOMPUTED, chain, with_op
 from requests_to_plan import ENDLESS_BUDGET, endless
 from serving import serving
+
+pytestmark = pytest.mark.usefixtures("compiled")
 
 CHAIN = graph_to_json(chain()).encode()
 DIGEST = f"sha256:{hashlib.sha256(CHAIN).hexdigest()}"
@@ -24,9 +29,9 @@ ENDLESS = {
 
 
 @pytest.fixture
-def server(url):
+def server(tmp_path):
     """Give a server over an empty store."""
-    with serving(Store.open(url)) as running:
+    with serving(Store.open(f"sqlite:///{tmp_path / 'store.db'}")) as running:
         yield running
 
 
@@ -246,6 +251,19 @@ class TestPlans:
         assert (steps[4]["run"], steps[4]["start_ns"]) == (2, 1000)
         assert timeline["duration_ns"] == 2200
 
+    def test_over_time_for_viewers(self, client):
+        """A trace and a snapshot; other formats are refused by name."""
+        digest = plan_chain(client).json()["plan"]
+        path = f"/v1/plans/{digest}/timeline"
+        traced = client.get(path, params={"format": "perfetto"})
+        assert traced.json()["displayTimeUnit"] == "ms"
+        drawn = client.get(path, params={"format": "memory_viz"})
+        assert drawn.headers["content-type"] == "application/octet-stream"
+        assert drawn.content[:2] == b"\x80\x04"
+        wrong = client.get(path, params={"format": "csv"})
+        assert wrong.status_code == 422
+        assert "memory_viz" in wrong.json()["detail"]
+
     def test_beside_another(self, client):
         """The plan of 43 bytes runs op 0 once more, for 100 ns and 10 bytes less."""
         a, b = (plan_chain(client, n).json()["plan"] for n in (CHAIN_PEAK, 43))
@@ -391,7 +409,10 @@ class TestLimits:
             per_key=2,
         )
         store = Store.open(f"sqlite:///{tmp_path / 'store.db'}")
-        with serving(store, Settings(caps=caps)) as running, running.client() as client:
+        with (
+            serving(store, Settings(caps=caps, shutdown_s=0.1)) as running,
+            running.client() as client,
+        ):
             yield client
 
     def test_a_body_is_counted_as_it_comes(self, small):
@@ -476,7 +497,7 @@ class TestLimits:
             (Caps(queued=0), 503),
         ):
             with (
-                serving(store, Settings(caps=caps)) as running,
+                serving(store, Settings(caps=caps, shutdown_s=0.1)) as running,
                 running.client() as client,
             ):
                 client.post("/v1/plans", json=body)
@@ -486,6 +507,40 @@ class TestLimits:
                 assert response.headers["retry-after"] == "5"
                 assert response.json()["type"] == "/problems/busy-error"
             store = Store.open(f"sqlite:///{tmp_path / f'{status}.db'}")
+
+
+class TestFailures:
+    def test_a_store_that_does_not_answer_is_503(self, tmp_path):
+        """With when to try again; the service itself is not ready."""
+        store = Store.open(f"sqlite:///{tmp_path / 'store.db'}")
+
+        def refuse(_connection):
+            message = "database is locked"
+            raise OperationalError(message, None, Exception(message))
+
+        with serving(store) as running, running.client() as client:
+            event.listen(store.database.engine, "begin", refuse)
+            response = client.get("/v1/operations")
+            ready = client.get("/readyz")
+            event.remove(store.database.engine, "begin", refuse)
+        assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+        assert response.json()["type"] == "/problems/busy-error"
+        assert (ready.status_code, ready.json()["missing"]) == (503, ["store"])
+
+    def test_a_bug_is_told_to_the_log_alone(self, tmp_path, monkeypatch):
+        """The answer is a problem with the request's id, under which the log has it."""
+        store = Store.open(f"sqlite:///{tmp_path / 'store.db'}")
+        monkeypatch.setattr(about, "classes", lambda: 1 / 0)
+        with serving(store) as running, running.client() as client:
+            sent = {"X-Request-ID": "bug-1"}
+            response = client.get("/problems/wire-error", headers=sent)
+        assert response.status_code == 500
+        assert response.json()["request_id"] == "bug-1"
+        assert "division" not in response.text
+        lines = [json.loads(line) for line in running.log.getvalue().splitlines()]
+        told = [one for one in lines if one.get("request_id") == "bug-1"]
+        assert any("ZeroDivisionError" in one.get("exception", "") for one in told)
+        assert any(one.get("status") == 500 for one in told)
 
 
 class TestAbout:

@@ -74,7 +74,7 @@ def serving(
 ) -> Iterator[Serving]:
     """Give a server over a store; it is shut down as Ctrl-C would."""
     log, pool = io.StringIO(), pool or ThreadPool()
-    app = make_app(store, settings or Settings(), pool=pool, log_to=log)
+    app = make_app(store, settings or Settings(shutdown_s=0.1), pool=pool, log_to=log)
     config = uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     thread = Thread(target=server.run)
