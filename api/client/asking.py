@@ -11,6 +11,7 @@ from typing import Any
 
 import zstandard
 
+from encamp.budget import budget_bytes
 from encamp.check import Rule, Violation, check
 from encamp.errors import NoPlanError, NotFoundError, ServiceError
 from encamp.graph import CostGraph
@@ -82,11 +83,17 @@ def upload(graph: CostGraph, patience: Patience) -> Conversation[str]:
 
 
 def planned(ask: Ask, patience: Patience) -> Conversation[Plan]:
-    """Return a plan for a graph that keeps the rules on that very graph."""
+    """Return a plan that keeps the rules, and what was asked, on that very graph."""
+    limits = {
+        name: budget_bytes(ask.graph, ask.fields[name])
+        for name in ("budget", "reserve")
+        if name in ask.fields
+    }
     result = yield from _answered(ask, patience)
     require_feasible(result)
     plan = yield from fetch_plan(_digest(result), patience)
     require_sound(ask.graph, plan)
+    _require_asked(ask.graph, plan, limits)
     return plan
 
 
@@ -171,6 +178,18 @@ def require_sound(graph: CostGraph, plan: Plan) -> None:
             f" {broken[0].message}; it is not used"
         )
         raise ServiceError(msg)
+
+
+def _require_asked(graph: CostGraph, plan: Plan, limits: Mapping[str, int]) -> None:
+    """Refuse a plan that was made for another budget or reserve."""
+    for name, limit in limits.items():
+        made_for = getattr(plan, f"{name}_bytes")
+        if made_for != limit:
+            msg = (
+                f"the plan that the service returned for {graph.name!r} was made for a"
+                f" {name} of {made_for} bytes, not {limit}; it is not used"
+            )
+            raise ServiceError(msg)
 
 
 def _answered(ask: Ask, patience: Patience) -> Conversation[Mapping[str, Any]]:

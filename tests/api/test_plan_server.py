@@ -124,10 +124,11 @@ class TestCommandLine:
 
     def test_an_option_that_cannot_be_is_exit_2(self, server):
         """Said by the service, with the exit code that it has here."""
-        done = run("chain.json", "--budget", "16GX", "--server", server)
+        asked = ("chain.json", "--budget", "405", "--seed", "-1")
+        done = run(*asked, "--server", server)
 
         assert (done.exit_code, done.stdout) == (2, "")
-        assert "'16GX'" in done.stderr
+        assert "seed" in done.stderr
 
     def test_nobody_there_is_exit_5(self, store, monkeypatch):
         """A port that nothing listens on."""
