@@ -49,6 +49,7 @@ class Search:
     keep: tuple[str, ...] = ()
     recompute: tuple[str, ...] = ()
     robust: float | None = None
+    fixed_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,8 @@ def _answered(ask: Ask, patience: Patience) -> Conversation[Mapping[str, Any]]:
     """Ask, and return the result once there is one."""
     began = monotonic()
     digest = yield from upload(ask.graph, patience)
-    options = {k: v for k, v in asdict(ask.search).items() if v not in (None, ())}
+    usual = asdict(Search())
+    options = {k: v for k, v in asdict(ask.search).items() if v != usual[k]}
     body = {"graph": digest, "options": options, **ask.fields}
     wait_s = 0 if ask.listen else _within(ask, began, _WAIT_S)
     headers = _JSON | ({"prefer": f"wait={wait_s:.0f}"} if wait_s >= 1 else {})

@@ -93,7 +93,9 @@ class TestPlanning:
 
     def test_what_is_asked(self, service, client):
         """The digest, not the graph; the budget as written; only what was chosen."""
-        search = Search(seed=3, work_limit=50, keep=("module:h.*",))
+        search = Search(
+            seed=3, time_limit_s=0.0, keep=("module:h.*",), fixed_order=True
+        )
 
         service.plan = plan_of(GRAPH, range(7), 508)
 
@@ -110,7 +112,12 @@ class TestPlanning:
             "graph": DIGEST,
             "budget": "peak*1.0",
             "reserve": "0B",
-            "options": {"seed": 3, "work_limit": 50, "keep": ["module:h.*"]},
+            "options": {
+                "seed": 3,
+                "time_limit_s": 0.0,
+                "keep": ["module:h.*"],
+                "fixed_order": True,
+            },
         }
         assert posted[1]["prefer"] == "wait=20"
 

@@ -101,6 +101,17 @@ class TestCommandLine:
         )
         assert check(chain(), read_plan("plan.json")) == ()
 
+    def test_the_order_is_kept_there_too(self, server):
+        """Every option of the search reaches the service."""
+        asked = ("chain.json", "--budget", "405", *WORK, "--fixed-order", "--json")
+
+        here, there = run(*asked), run(*asked, "--server", server)
+
+        assert there.exit_code == 0
+        assert without_seconds(json.loads(there.stdout)) == without_seconds(
+            json.loads(here.stdout)
+        )
+
     def test_infeasible_is_the_same_too(self, server):
         """Exit 3, the same document, the same words."""
         asked = ("chain.json", "--budget", "404", *WORK, "--json")
