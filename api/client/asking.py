@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
+from urllib.parse import urlencode
 
 import zstandard
 
@@ -32,6 +33,7 @@ from .exchange import Conversation, Heard, Listen, Patience, Send, exchange
 _WAIT_S = 20
 """Seconds a request waits for an answer at the service before it is sent again."""
 _WAIT_HEARD_S = 2
+_PAGE = 200
 _JSON = {"content-type": "application/json"}
 Begun = Callable[[Operation], None]
 
@@ -152,6 +154,20 @@ def looked_up(
     """Return an operation, once it has ended or so many seconds have gone by."""
     path = f"/v1/operations/{name}" + (f"?wait={wait_s:g}" if wait_s else "")
     return operation_of((yield from get(path, patience, wait_s=wait_s)))
+
+
+def listed(state: str | None, patience: Patience) -> Conversation[list[Operation]]:
+    """Return all operations, or those in a state, newest first, page after page."""
+    found: list[Operation] = []
+    token = ""
+    while True:
+        asked = {"page_size": _PAGE, "page_token": token, "state": state or ""}
+        query = urlencode({name: item for name, item in asked.items() if item})
+        page = yield from get(f"/v1/operations?{query}", patience)
+        found += [operation_of(document) for document in page.get("operations", [])]
+        token = page.get("next_page_token") or ""
+        if not token:
+            return found
 
 
 def cancelled(name: str, patience: Patience) -> Conversation[Operation]:

@@ -254,6 +254,22 @@ class TestClient:
 
         assert (plan.duration_ns, begun) == (110, [])
 
+    def test_operations_are_listed(self, server, monkeypatch):
+        """Newest first, over pages of one."""
+        monkeypatch.setattr("encamp.api.client.asking._PAGE", 1)
+        with Client(server) as client:
+            for seed in (21, 22):
+                client.plan(chain(), 405, search=Search(seed=seed, work_limit=50))
+
+            found = client.operations("succeeded")
+
+        assert len(found) >= 2
+        assert all(one.done and one.kind == "plan" for one in found[:2])
+        assert [one.result["summary"]["solver"]["seed"] for one in found[:2]] == [
+            22,
+            21,
+        ]
+
     def test_an_unknown_plan(self, server):
         """A digest that nobody stored."""
         with Client(server) as client, pytest.raises(errors.NotFoundError):
