@@ -255,6 +255,7 @@ def test_sources_are_found_by_the_scheme():
         ({"budget": 1, "on_miss": "error"}, "on_miss goes with"),
         ({"budget": 1, "plans": "p", "on_miss": "ignore"}, "'plan' or 'error' or"),
         ({"budget": 1, "key_file": "k"}, "key_file goes with server"),
+        ({"budget": 1, "plans": "p", "compiler": "inductor"}, "which no plan is for"),
     ],
 )
 def test_options_that_contradict_each_other(options, complaint):
