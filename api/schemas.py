@@ -62,6 +62,9 @@ class SearchOptions(_Strict):
     keep: Patterns = []
     recompute: Patterns = []
     robust: Annotated[float | None, Field(ge=0, lt=1, allow_inf_nan=False)] = None
+    fixed_order: Annotated[
+        bool, Field(description="Keep the first runs in the order of the graph.")
+    ] = False
 
 
 class _OfGraph(_Strict):

@@ -24,6 +24,7 @@ from encamp.errors import (
     NoPlanError,
     ServiceError,
     StalePlanError,
+    WireError,
 )
 from encamp.graph import CostGraph
 from encamp.plan import Plan
@@ -38,6 +39,9 @@ from .sources import FolderPlans, PlanSource, source_at
 
 log = logging.getLogger(__name__)
 
+_MISSES = (MissingPlanError, NoPlanError, ServiceError, StalePlanError, WireError)
+"""What says that a source has no plan for a step; a service may be of another version
+that does not read its graph."""
 _TOLD: set[tuple[str, type[EncampError]]] = set()
 """Which sources had no plan, and why, as far as it was told."""
 
@@ -138,7 +142,7 @@ def _found(graph: CostGraph, options: StepOptions) -> tuple[str, bool]:
             recompute=tuple(texts(options.recompute)),
         )
         laid_over(graph, plan, options)
-    except (MissingPlanError, NoPlanError, ServiceError, StalePlanError) as error:
+    except _MISSES as error:
         return _missed(graph, options, error)
     return plan_to_json(plan), True
 

@@ -107,7 +107,8 @@ class StepOptions:
             )
             raise OptionError(msg)
         require_compiler(self.compiler, COMPILERS)
-        if self.compiler == "inductor" and self.plan is not None:
+        has_plan = self.plan is not None or self.has_source
+        if self.compiler == "inductor" and has_plan:
             msg = (
                 "compiler='inductor' plans the graph that Inductor makes of the step,"
                 " which no plan is for: give a budget, or run the plan with"

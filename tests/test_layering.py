@@ -26,6 +26,7 @@ TORCH_FREE = [
     *(f"encamp.{name}" for name in VOCABULARY),
     "encamp.planner",
     "encamp.api.cli",
+    "encamp.api.client",
 ]
 
 
@@ -61,6 +62,12 @@ def test_each_package_is_the_folder_at_the_root(name):
 def test_planning_never_loads_torch(module):
     """The vocabulary, the planner and the command line load without PyTorch."""
     assert loaded(module, "torch") == []
+
+
+@pytest.mark.parametrize("module", ["encamp.api.client", "encamp.api.lock"])
+def test_asking_and_verifying_load_no_solver(module):
+    """A training start that asks a service, and a job that verifies, begin at once."""
+    assert loaded(module, "numba", "numpy", "ortools", "fastapi", "pydantic") == []
 
 
 @pytest.mark.parametrize("name", ["", *(f".{name}" for name in VOCABULARY)])

@@ -37,6 +37,7 @@ class Remote:
             work_limit=choices.work_limit,
             keep=choices.keep,
             recompute=choices.recompute,
+            fixed_order=choices.fixed_order,
             robust=None if choices.robust is None else share(choices.robust),
         )
         with Client(self.server, key=read_key(self.key_file)) as client:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
+from urllib.parse import urlencode
 
 import zstandard
 
+from encamp.budget import budget_bytes
 from encamp.check import Rule, Violation, check
 from encamp.errors import NoPlanError, NotFoundError, ServiceError
 from encamp.graph import CostGraph
@@ -31,6 +33,7 @@ from .exchange import Conversation, Heard, Listen, Patience, Send, exchange
 _WAIT_S = 20
 """Seconds a request waits for an answer at the service before it is sent again."""
 _WAIT_HEARD_S = 2
+_PAGE = 200
 _JSON = {"content-type": "application/json"}
 Begun = Callable[[Operation], None]
 
@@ -48,6 +51,7 @@ class Search:
     keep: tuple[str, ...] = ()
     recompute: tuple[str, ...] = ()
     robust: float | None = None
+    fixed_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,17 @@ def upload(graph: CostGraph, patience: Patience) -> Conversation[str]:
 
 
 def planned(ask: Ask, patience: Patience) -> Conversation[Plan]:
-    """Return a plan for a graph that keeps the rules on that very graph."""
+    """Return a plan that keeps the rules, and what was asked, on that very graph."""
+    limits = {
+        name: budget_bytes(ask.graph, ask.fields[name])
+        for name in ("budget", "reserve")
+        if name in ask.fields
+    }
     result = yield from _answered(ask, patience)
     require_feasible(result)
     plan = yield from fetch_plan(_digest(result), patience)
     require_sound(ask.graph, plan)
+    _require_asked(ask.graph, plan, limits)
     return plan
 
 
@@ -146,6 +156,20 @@ def looked_up(
     return operation_of((yield from get(path, patience, wait_s=wait_s)))
 
 
+def listed(state: str | None, patience: Patience) -> Conversation[list[Operation]]:
+    """Return all operations, or those in a state, newest first, page after page."""
+    found: list[Operation] = []
+    token = ""
+    while True:
+        asked = {"page_size": _PAGE, "page_token": token, "state": state or ""}
+        query = urlencode({name: item for name, item in asked.items() if item})
+        page = yield from get(f"/v1/operations?{query}", patience)
+        found += [operation_of(document) for document in page.get("operations", [])]
+        token = page.get("next_page_token") or ""
+        if not token:
+            return found
+
+
 def cancelled(name: str, patience: Patience) -> Conversation[Operation]:
     """Ask for the end of an operation, which keeps what it has found."""
     request = Send("POST", f"/v1/operations/{name}/cancel")
@@ -173,11 +197,24 @@ def require_sound(graph: CostGraph, plan: Plan) -> None:
         raise ServiceError(msg)
 
 
+def _require_asked(graph: CostGraph, plan: Plan, limits: Mapping[str, int]) -> None:
+    """Refuse a plan that was made for another budget or reserve."""
+    for name, limit in limits.items():
+        made_for = getattr(plan, f"{name}_bytes")
+        if made_for != limit:
+            msg = (
+                f"the plan that the service returned for {graph.name!r} was made for a"
+                f" {name} of {made_for} bytes, not {limit}; it is not used"
+            )
+            raise ServiceError(msg)
+
+
 def _answered(ask: Ask, patience: Patience) -> Conversation[Mapping[str, Any]]:
     """Ask, and return the result once there is one."""
     began = monotonic()
     digest = yield from upload(ask.graph, patience)
-    options = {k: v for k, v in asdict(ask.search).items() if v not in (None, ())}
+    usual = asdict(Search())
+    options = {k: v for k, v in asdict(ask.search).items() if v != usual[k]}
     body = {"graph": digest, "options": options, **ask.fields}
     wait_s = 0 if ask.listen else _within(ask, began, _WAIT_S)
     headers = _JSON | ({"prefer": f"wait={wait_s:.0f}"} if wait_s >= 1 else {})

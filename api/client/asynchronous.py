@@ -186,6 +186,10 @@ class AsyncClient:
         talk = asking.looked_up(name, self._patience, wait_s=wait_s)
         return await self._run(talk)
 
+    async def operations(self, state: str | None = None) -> list[Operation]:
+        """Return the tenant's operations, or those in a state, newest first."""
+        return await self._run(asking.listed(state, self._patience))
+
     async def cancel(self, name: str) -> Operation:
         """Ask for the end of an operation, which keeps the best it has found.
 

@@ -153,6 +153,7 @@ def _options(fields: Mapping[str, Any]) -> Options:
         target_gap=fields["target_gap"],
         rules=tuple(rules),
         robust=fields["robust"],
+        fixed_order=fields.get("fixed_order", False),
     )
 
 

@@ -228,6 +228,7 @@ def _checked(given: SearchOptions, most_s: float) -> dict[str, Any]:
         target_gap=given.target_gap,
         rules=tuple(rules),
         robust=given.robust,
+        fixed_order=given.fixed_order,
     )
     return options
 

@@ -93,9 +93,13 @@ class TestPlanning:
 
     def test_what_is_asked(self, service, client):
         """The digest, not the graph; the budget as written; only what was chosen."""
-        search = Search(seed=3, work_limit=50, keep=("module:h.*",))
+        search = Search(
+            seed=3, time_limit_s=0.0, keep=("module:h.*",), fixed_order=True
+        )
 
-        client.plan(GRAPH, "peak*0.8", reserve="4", search=search)
+        service.plan = plan_of(GRAPH, range(7), 508)
+
+        client.plan(GRAPH, "peak*1.0", reserve="0B", search=search)
 
         (posted,) = [
             (json.loads(body), {k.lower(): v for k, v in headers.items()})
@@ -106,9 +110,14 @@ class TestPlanning:
         ]
         assert posted[0] == {
             "graph": DIGEST,
-            "budget": "peak*0.8",
-            "reserve": "4",
-            "options": {"seed": 3, "work_limit": 50, "keep": ["module:h.*"]},
+            "budget": "peak*1.0",
+            "reserve": "0B",
+            "options": {
+                "seed": 3,
+                "time_limit_s": 0.0,
+                "keep": ["module:h.*"],
+                "fixed_order": True,
+            },
         }
         assert posted[1]["prefer"] == "wait=20"
 
@@ -184,6 +193,20 @@ class TestPlanning:
 
         with pytest.raises(errors.ServiceError, match="breaks a rule"):
             client.plan(GRAPH, 405)
+
+    def test_a_plan_for_another_budget_is_not_used(self, client):
+        """A sound plan of 405 bytes is no answer to who asked for 404."""
+        with pytest.raises(errors.ServiceError, match="405 bytes, not 404"):
+            client.plan(GRAPH, 404)
+        with pytest.raises(errors.ServiceError, match="reserve of 0 bytes, not 1"):
+            client.plan(GRAPH, 405, reserve=1)
+
+    def test_a_budget_that_does_not_parse_is_not_sent(self, service, client):
+        """It is refused as it is in process."""
+        with pytest.raises(errors.UnitError, match="16GX"):
+            client.plan(GRAPH, "16GX")
+
+        assert service.asked == []
 
     def test_a_plan_of_another_digest_is_not_used(self, service, client):
         """What was changed on its way, or mixed up, is refused."""

@@ -101,6 +101,17 @@ class TestCommandLine:
         )
         assert check(chain(), read_plan("plan.json")) == ()
 
+    def test_the_order_is_kept_there_too(self, server):
+        """Every option of the search reaches the service."""
+        asked = ("chain.json", "--budget", "405", *WORK, "--fixed-order", "--json")
+
+        here, there = run(*asked), run(*asked, "--server", server)
+
+        assert there.exit_code == 0
+        assert without_seconds(json.loads(there.stdout)) == without_seconds(
+            json.loads(here.stdout)
+        )
+
     def test_infeasible_is_the_same_too(self, server):
         """Exit 3, the same document, the same words."""
         asked = ("chain.json", "--budget", "404", *WORK, "--json")
@@ -124,10 +135,11 @@ class TestCommandLine:
 
     def test_an_option_that_cannot_be_is_exit_2(self, server):
         """Said by the service, with the exit code that it has here."""
-        done = run("chain.json", "--budget", "16GX", "--server", server)
+        asked = ("chain.json", "--budget", "405", "--seed", "-1")
+        done = run(*asked, "--server", server)
 
         assert (done.exit_code, done.stdout) == (2, "")
-        assert "'16GX'" in done.stderr
+        assert "seed" in done.stderr
 
     def test_nobody_there_is_exit_5(self, store, monkeypatch):
         """A port that nothing listens on."""
@@ -241,6 +253,22 @@ class TestClient:
             )
 
         assert (plan.duration_ns, begun) == (110, [])
+
+    def test_operations_are_listed(self, server, monkeypatch):
+        """Newest first, over pages of one."""
+        monkeypatch.setattr("encamp.api.client.asking._PAGE", 1)
+        with Client(server) as client:
+            for seed in (21, 22):
+                client.plan(chain(), 405, search=Search(seed=seed, work_limit=50))
+
+            found = client.operations("succeeded")
+
+        assert len(found) >= 2
+        assert all(one.done and one.kind == "plan" for one in found[:2])
+        assert [one.result["summary"]["solver"]["seed"] for one in found[:2]] == [
+            22,
+            21,
+        ]
 
     def test_an_unknown_plan(self, server):
         """A digest that nobody stored."""

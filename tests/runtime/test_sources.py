@@ -13,11 +13,13 @@ from torch import nn
 from cases import SquaredMean
 from cli_chain import SMALLEST, SMALLEST_STEPS, chain, plan_of
 from encamp.api.client.exchange import Patience
-from encamp.api.store import Store
+from encamp.api.settings import Settings
+from encamp.api.store import Scope, Store
 from encamp.errors import (
     InfeasibleError,
     MissingPlanError,
     OptionError,
+    UnauthorizedError,
     UnreachableError,
 )
 from encamp.replay import replay
@@ -176,6 +178,21 @@ class TestServer:
             "no plan from http"
         ]
 
+    def test_a_key_from_a_file(self, tmp_path, caplog):
+        """Without it the service refuses, which is a miss; with it there is a plan."""
+        store = Store.open(f"sqlite:///{tmp_path / 'keys.db'}")
+        _, key = store.keys.create("training", set(Scope))
+        (tmp_path / "key").write_text(key)
+        with serving(store, Settings(authenticate=True)) as running:
+            options = StepOptions(server=running.url, budget=405, on_miss="error")
+            with pytest.raises(UnauthorizedError):
+                bind(chain(), options)
+
+            bound = bind(chain(), replace(options, key_file=tmp_path / "key"))
+
+        assert bound.timeline.duration_ns == 110
+        assert key not in caplog.text
+
     @pytest.mark.parametrize("address", ["ftp://x", "plans.example.org"])
     def test_an_address_without_a_source(self, address):
         """The message says which schemes are known."""
@@ -238,6 +255,7 @@ def test_sources_are_found_by_the_scheme():
         ({"budget": 1, "on_miss": "error"}, "on_miss goes with"),
         ({"budget": 1, "plans": "p", "on_miss": "ignore"}, "'plan' or 'error' or"),
         ({"budget": 1, "key_file": "k"}, "key_file goes with server"),
+        ({"budget": 1, "plans": "p", "compiler": "inductor"}, "which no plan is for"),
     ],
 )
 def test_options_that_contradict_each_other(options, complaint):
