@@ -107,7 +107,7 @@ class StepOptions:
             )
             raise OptionError(msg)
         require_compiler(self.compiler, COMPILERS)
-        if self.compiler == "inductor" and self.plan is not None:
+        if self.compiler == "inductor" and (self.has_source or self.plan is not None):
             msg = (
                 "compiler='inductor' plans the graph that Inductor makes of the step,"
                 " which no plan is for: give a budget, or run the plan with"

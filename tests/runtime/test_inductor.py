@@ -241,6 +241,8 @@ def test_a_plan_is_refused():
 
     with pytest.raises(OptionError, match="which no plan is for: give a budget"):
         StepOptions(plan=plan, compiler="inductor")
+    with pytest.raises(OptionError, match="which no plan is for: give a budget"):
+        StepOptions(budget="1GB", plans="plans", compiler="inductor")
 
 
 def test_inductor_is_not_verified_bit_for_bit():
