@@ -19,6 +19,7 @@ from encamp.runtime.hinted import hinted_limit
 from encamp.runtime.options import StepOptions
 from encamp.runtime.rehearsal import rehearsed_peak
 from encamp.tracer.capture import capture
+from encamp.tracer.profile import MeasuredCosts
 from encamp.tracer.tracing import trace
 from stepping import UnitCosts
 from ways import dropping, layers
@@ -85,10 +86,10 @@ def trained(step, model, args):
     return [*gradients, *model.buffers(), torch.get_rng_state()]
 
 
-def compiled(model, budget):
+def compiled(model, budget, costs="roofline:cpu"):
     """Compile a model with Inductor under a budget; return it with its backend."""
     options = StepOptions(
-        budget=budget, compiler="inductor", costs="roofline:cpu", time_limit_s=5.0
+        budget=budget, compiler="inductor", costs=costs, time_limit_s=5.0
     )
     backend = EncampBackend(options)
     return compile_with(model, backend), backend
@@ -100,10 +101,14 @@ class TestCompiled:
     pytestmark = COMPILES
 
     @pytest.mark.parametrize("training", TRAININGS)
-    def test_a_step_trains_as_under_inductor_alone(self, training):
-        """Gradients and buffers up to rounding, the random stream to the bit."""
+    def test_a_step_trains_as_under_inductor_alone(self, training, tmp_path_factory):
+        """Gradients and buffers up to rounding, the random stream to the bit.
+
+        Convolutions take workspaces, which only measured costs know.
+        """
+        costs = MeasuredCosts("cpu", tmp_path_factory.getbasetemp() / "costs")
         model, args = TRAININGS[training]()
-        step, backend = compiled(model, "peak*0.85")
+        step, backend = compiled(model, "peak*0.85", costs)
         left = trained(step, model, args)
         stock, args = TRAININGS[training]()
         expected = trained(torch.compile(stock), stock, args)
@@ -236,6 +241,8 @@ def test_a_plan_is_refused():
 
     with pytest.raises(OptionError, match="which no plan is for: give a budget"):
         StepOptions(plan=plan, compiler="inductor")
+    with pytest.raises(OptionError, match="which no plan is for: give a budget"):
+        StepOptions(budget="1GB", plans="plans", compiler="inductor")
 
 
 def test_inductor_is_not_verified_bit_for_bit():
