@@ -90,8 +90,8 @@ def status_of(kind: type[EncampError]) -> HTTPStatus:
     return next(_STATUS[above] for above in kind.__mro__ if above in _STATUS)
 
 
-def problem_of(error: EncampError, under: str = "$") -> Problem:
-    """Return the problem that an error is; paths in it are `under` a place."""
+def problem_of(error: EncampError) -> Problem:
+    """Return the problem that an error is."""
     kind, detail, retry_after_s = type(error), str(error), None
     status = status_of(kind)
     if isinstance(error, errors.BusyError):
@@ -102,7 +102,7 @@ def problem_of(error: EncampError, under: str = "$") -> Problem:
         title=meaning(kind),
         status=int(status),
         detail=detail,
-        faults=tuple(_faults(error, under)),
+        faults=tuple(_faults(error)),
         retry_after_s=retry_after_s,
     )
 
@@ -124,7 +124,7 @@ def plain(status: int, detail: str) -> Problem:
     return Problem("about:blank", HTTPStatus(status).phrase, status, detail)
 
 
-def _faults(error: EncampError, under: str) -> Iterator[tuple[str, str]]:
+def _faults(error: EncampError) -> Iterator[tuple[str, str]]:
     at = getattr(error, "at", "")
     if at:
-        yield under + at.removeprefix("$"), str(error)
+        yield at if at.startswith("$") else f"$.{at}", str(error)

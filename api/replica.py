@@ -12,6 +12,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event as Flag
 from threading import Lock, Thread
@@ -120,9 +121,15 @@ class Replica:
             self._wake.clear()
 
     def _beat(self) -> None:
-        held = self.store.queue.beat(self.name, int(self.lease_s * 1000))
         with self._lock:
-            lost = [one for name, one in self._running.items() if name not in held]
+            names = list(self._running)
+        held = self.store.queue.beat(self.name, int(self.lease_s * 1000), names)
+        with self._lock:
+            lost = [
+                one
+                for name, one in self._running.items()
+                if name in names and name not in held
+            ]
         for running in lost:
             # It has just ended, or another replica took it over; both end it here.
             running.stop.abandoned.set()
@@ -183,8 +190,11 @@ class _Running:
         except SQLAlchemyError as error:
             # The lease runs out, and the operation is taken over.
             log.error("the store did not take an outcome", error=_line(error))  # noqa: TRY400
-        except Exception:
+        except Exception as error:
             log.exception("a worker failed")
+            with suppress(SQLAlchemyError):
+                told = f"the worker failed by a {type(error).__name__}; see the log"
+                self._end(Outcome(error=("InternalError", told)))
         finally:
             self.replica.forget(self.operation.id)
 

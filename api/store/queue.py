@@ -198,10 +198,12 @@ class Queue:
                 for row in rows
             ]
 
-    def beat(self, owner: str, lease_ms: int) -> dict[str, State]:
-        """Prolong all leases of an owner; return the states of what it holds."""
+    def beat(
+        self, owner: str, lease_ms: int, names: Collection[str]
+    ) -> dict[str, State]:
+        """Prolong an owner's leases of these; return the states of what it holds."""
         now = self.database.now_ms()
-        where = operations.c.owner == owner
+        where = and_(operations.c.owner == owner, operations.c.id.in_(names))
         with self.database.writing() as connection:
             connection.execute(
                 update(operations).where(where).values(lease_ms=now + lease_ms)

@@ -22,7 +22,7 @@ from encamp.api.pool.solving import options_of, plan_outcome, progress_document
 from encamp.api.settings import Settings
 from encamp.api.store import Scope, Store
 from encamp.check import check
-from encamp.planner import Event
+from encamp.planner import Cancel, Event
 from encamp.wire import graph_from_json, read_plan, write_graph
 from serving import serving
 
@@ -58,7 +58,9 @@ class PatientPool:
             )
         )
         stop.cancelled.wait(60)
-        return plan_outcome(plan, options_of(job))
+        cancel = Cancel()
+        cancel.set()
+        return plan_outcome(plan, options_of(job), cancel)
 
 
 @pytest.fixture

@@ -43,6 +43,15 @@ class Broken:
         return Outcome(error=("InternalError", "the solve's process ended"))
 
 
+class Buggy:
+    """A pool with a bug."""
+
+    slots = 1
+
+    def run(self, _job, _tell, _stop):
+        raise TypeError("hunter2")
+
+
 @pytest.fixture
 def store(url):
     """Give a store that counts real time."""
@@ -136,6 +145,16 @@ def test_a_failure_is_a_problem(store):
     running.stop(1)
     assert ended.error["type"] == "/problems/internal-error"
     assert ended.error["detail"] == "the solve's process ended"
+
+
+def test_a_bug_of_a_worker_ends_its_operation(store):
+    """It does not wait for ever; what went wrong is in the log alone."""
+    operation = submit(store)
+    running = replica(store, Buggy())
+    ended = wait_for(store, operation, State.FAILED)
+    running.stop(1)
+    assert ended.error["type"] == "/problems/internal-error"
+    assert "hunter2" not in ended.error["detail"]
 
 
 def test_a_graph_that_is_gone_is_a_problem(store):

@@ -191,7 +191,9 @@ def test_what_a_cancelled_solve_found_is_kept(store):
     (operation,) = store.queue.claim("r", 1, 1000)
     assert store.queue.cancel("us", operation.id).state is State.CANCELLING
     assert store.queue.cancel("us", operation.id).state is State.CANCELLING
-    assert store.queue.beat("r", 1000) == {operation.id: State.CANCELLING}
+    assert store.queue.beat("r", 1000, [operation.id]) == {
+        operation.id: State.CANCELLING
+    }
     ended = end(store, operation, "r", Happening.SUCCEED, result={"plan": "x"})
     assert ended.state is State.CANCELLED
     assert ended.result == {"plan": "x"}
@@ -203,7 +205,9 @@ def test_a_lease_that_ran_out_is_taken_over(store, hands):
     store.queue.submit(asked(), ROOM)
     (operation,) = store.queue.claim("dead", 1, 1000)
     hands.now += 999
-    assert store.queue.beat("dead", 1000) == {operation.id: State.RUNNING}
+    assert store.queue.beat("dead", 1000, [operation.id]) == {
+        operation.id: State.RUNNING
+    }
     hands.now += 1000
     assert store.queue.take_back() == []
     hands.now += 1
@@ -213,7 +217,7 @@ def test_a_lease_that_ran_out_is_taken_over(store, hands):
     # The one that was taken for dead wakes up: nothing it says counts.
     assert not store.queue.note(operation.id, "dead", [("progress", {})])
     assert end(store, operation, "dead", Happening.SUCCEED) is None
-    assert store.queue.beat("dead", 1000) == {}
+    assert store.queue.beat("dead", 1000, [operation.id]) == {}
     assert store.queue.get("us", operation.id).state is State.RUNNING
 
 

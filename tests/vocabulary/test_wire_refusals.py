@@ -460,3 +460,24 @@ def test_a_missing_library_names_what_to_install(tmp_path, monkeypatch):
     assert wire.read_graph(tmp_path / "g.json") == chain()
     with pytest.raises(ImportError, match="pip install encamp"):
         wire.write_graph(chain(), tmp_path / "g.json.zst")
+
+
+def test_a_refusal_has_its_path_for_programs():
+    """In a whole document, and in a field of another one."""
+    data = json.loads(wire.graph_to_json(chain()))
+    data["ops"][3]["inputs"][0] = "x"
+    with pytest.raises(WireError) as raised:
+        wire.graph_from_json(json.dumps(data))
+    assert raised.value.at == "$.ops[3].inputs[0]"
+    with pytest.raises(WireError, match=r"^body: ") as raised:
+        wire.graph_from_data(data, source="body", field="graph")
+    assert raised.value.at == "$.graph.ops[3].inputs[0]"
+
+
+def test_a_field_of_a_document_is_read_as_the_whole_is():
+    """A graph and a plan that were parsed with what they came in."""
+    graph, plan = chain(), plan_of(chain(), range(6), budget_bytes=60)
+    data = json.loads(wire.graph_to_json(graph))
+    assert wire.graph_from_data(data, source="body", field="graph") == graph
+    data = json.loads(wire.plan_to_json(plan))
+    assert wire.plan_from_data(data, source="body", field="plan") == plan
