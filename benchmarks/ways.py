@@ -53,7 +53,9 @@ class Way:
 class Point:
     """What a way took: peak with what is resident, step time, operations computed."""
 
-    way: Way
+    family: str
+    setting: str
+    budget_bytes: int | None
     peak_bytes: int
     duration_ns: int
     operations: int
@@ -101,8 +103,8 @@ def frontier_of(make: Callable[..., Any], rounds: int) -> list[Point]:
     peaks = [resident + _peak(way) for way in ways]
     operations = [_operations(way) for way in ways]
     durations = _durations(ways, rounds)
-    rows = zip(ways, peaks, durations, operations, strict=True)
-    return [Point(*row) for row in rows]
+    found = zip(ways, peaks, durations, operations, strict=True)
+    return [Point(w.family, w.setting, w.budget_bytes, *took) for w, *took in found]
 
 
 def _by_hand(make: Callable[..., Any]) -> Iterator[Way]:

@@ -52,12 +52,12 @@ def frontier(cases: Sequence[Case]) -> Table:
 def _rows(case: Case, points: Sequence[Point]) -> Iterator[tuple[str, ...]]:
     name, whole = case.name.removeprefix("frontier of "), points[0]
     for point in points:
-        budget = point.way.budget_bytes
+        budget = point.budget_bytes
         within = "-" if budget is None else _answer(point.peak_bytes <= budget)
         yield (
             name,
-            point.way.family,
-            point.way.setting,
+            point.family,
+            point.setting,
             size(point.peak_bytes),
             percent(point.peak_bytes / whole.peak_bytes, 1),
             within,
@@ -77,7 +77,7 @@ def _draw(figure: Figure, points: Mapping[str, Sequence[Point]]) -> None:
     for column, (name, found) in enumerate(points.items()):
         whole = found[0]
         for family, mark in _MARKS.items():
-            chosen = [p for p in found if p.way.family == family]
+            chosen = [p for p in found if p.family == family]
             peaks = [p.peak_bytes / 1e6 for p in chosen]
             times = [p.duration_ns / 1e6 for p in chosen]
             again = [100 * (p.operations / whole.operations - 1) for p in chosen]

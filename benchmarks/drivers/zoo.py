@@ -18,7 +18,7 @@ from encamp.tracer.costs import cost_source
 from encamp.tracer.lower import lower
 from encamp.tracer.tracing import made_by
 
-_SECONDS = 3.0
+_SECONDS = 2.0
 
 
 @driver("zoo")
