@@ -14,7 +14,7 @@ from encamp.replay import replay
 
 _SHARES = {"rl1": 80, "cm1_fcn8": 80, "joint_gpt24": 50, "joint_s12": 50}
 _OTHERWISE = 30
-_SECONDS = 10.0
+_SECONDS = 6.0
 _SWITCHES = (
     "reduce",
     "bound",

@@ -12,7 +12,7 @@ from encamp.planner import Options, min_budget, solve
 from encamp.replay import replay
 
 _SHARES = (90, 80, 70, 60, 50, 40, 30, 20, 12)
-_SMALL, _SMALL_S, _LARGE_S = 1000, 10.0, 36.0
+_SMALL, _SMALL_S, _LARGE_S = 1000, 10.0, 20.0
 """Graphs up to so many ops get so many seconds a budget, larger ones more."""
 
 

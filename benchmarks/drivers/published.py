@@ -18,7 +18,7 @@ _LOWER: Mapping[str, tuple[int, ...]] = {
     "rl4": (65,),
     "cm2_resnet50": (50, 40, 25, 15),
 }
-_SMALLEST_S = 20.0
+_SMALLEST_S = 10.0
 _PUBLISHED: Mapping[tuple[str, int], tuple[str, str, str]] = {
     ("rl1", 90): ("0.8", "0.8", "0.0"),
     ("rl1", 80): ("2.3", "2.3", "0.3"),

@@ -18,7 +18,7 @@ from encamp.replay import replay
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SHARES = (0.7, 0.5, 0.3)
+_SHARES = (0.5, 0.3)
 _LIMIT_S = 300.0
 
 
