@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.registry import Case, Table, driver
@@ -77,9 +77,18 @@ def _solved(case: Case, share: float) -> _Point:
     began = time.perf_counter()
     plan = solve(graph, budget, options=Options(time_limit_s=_LIMIT_S))
     taken = time.perf_counter() - began
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    ops = len(graph.ops)
+    ops, most = len(graph.ops), _most_bytes()
     return _Point(case.what, ops, share, plan.overhead, plan.gap, taken, most)
+
+
+def _most_bytes() -> int:
+    """Return the most memory that this process has had.
+
+    `getrusage` would tell the most of the process that started it, where that is more.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    line = next(one for one in status.splitlines() if one.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
 
 
 def _draw(figure: Figure, points: Sequence[_Point]) -> None:
