@@ -12,8 +12,9 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
-from encamp.api.store import Key, Keys, Scope
 from encamp.errors import ForbiddenError, UnauthorizedError
+
+from .store import Key, Keys, Scope
 
 _REMEMBERED_S = 5.0
 """So long a revoked key may go on being known by a process."""

@@ -16,24 +16,25 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 import encamp
-from encamp.api.access import Gate
-from encamp.api.logs import new_logger
-from encamp.api.measures import Measures
-from encamp.api.observed import Observed
-from encamp.api.pool import LocalPool, Pool
-from encamp.api.replica import Replica
-from encamp.api.replies import (
+from encamp.errors import EncampError
+
+from .access import Gate
+from .logs import new_logger
+from .measures import Measures
+from .observed import Observed
+from .pool import LocalPool, Pool
+from .replica import Replica
+from .replies import (
     on_error,
     on_http_error,
     on_invalid,
     on_store_failure,
 )
-from encamp.api.routes import ROUTERS
-from encamp.api.service import Service
-from encamp.api.settings import Settings
-from encamp.api.store import Store
-from encamp.api.watching import Watch
-from encamp.errors import EncampError
+from .routes import ROUTERS
+from .service import Service
+from .settings import Settings
+from .store import Store
+from .watching import Watch
 
 _ABOUT = """Plans activation checkpoints: graph and byte budget in, proven plan out.
 

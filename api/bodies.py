@@ -15,10 +15,11 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from encamp.api.settings import Caps
 from encamp.errors import EncampError, TooLargeError, WireError
 from encamp.units import format_bytes
 from encamp.wire.document import parse
+
+from .settings import Caps
 
 _PIECE = 128
 """Zstandard packs up to 128 KiB into 4 bytes, so a piece yields 4 MiB at most."""

@@ -15,7 +15,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from encamp.api.store import Operation, Queue
+from .store import Operation, Queue
 
 _SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)
 _SOLVE_SECONDS = (0.5, 1, 2, 5, 10, 30, 60, 300, 1800)

@@ -15,9 +15,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
-from encamp.api.problems import plain
-from encamp.api.replies import bug_response, problem_response
-from encamp.api.service import Service
+from .problems import plain
+from .replies import bug_response, problem_response
+from .service import Service
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")

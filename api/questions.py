@@ -16,10 +16,11 @@ from importlib.metadata import version
 from typing import Any
 
 import encamp
-from encamp.api.pool import Job, Outcome
-from encamp.api.store import Answer, Documents, Store, Submission
 from encamp.errors import NotFoundError, StoreError
 from encamp.wire import plan_from_json
+
+from .pool import Job, Outcome
+from .store import Answer, Documents, Store, Submission
 
 PLANNER = f"encamp {encamp.__version__}, ortools {version('ortools')}"
 """What makes the plans; another version answers anew."""

@@ -21,12 +21,13 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 from structlog.typing import FilteringBoundLogger
 
-from encamp.api.operations import Happening, State
-from encamp.api.pool import Outcome, Pool, Stop
-from encamp.api.problems import problem_named
-from encamp.api.questions import Question, job_of, keep
-from encamp.api.store import Operation, Store
 from encamp.errors import EncampError
+
+from .operations import Happening, State
+from .pool import Outcome, Pool, Stop
+from .problems import problem_named
+from .questions import Question, job_of, keep
+from .store import Operation, Store
 
 _NOTES_EVERY_S = 0.25
 _TRIES = 5

@@ -11,9 +11,6 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import Scope as AsgiScope
 
-from encamp.api.bodies import RefusedBody
-from encamp.api.problems import MEDIA_TYPE, Problem, plain, problem_of
-from encamp.api.store import Operation
 from encamp.errors import (
     BusyError,
     EncampError,
@@ -21,6 +18,10 @@ from encamp.errors import (
     OptionError,
     StoreError,
 )
+
+from .bodies import RefusedBody
+from .problems import MEDIA_TYPE, Problem, plain, problem_of
+from .store import Operation
 
 _RETRY_AFTER_S = "1"
 _SHOWN = 20

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
 
-from encamp.api.operations import State
+from .operations import State
 
 MAX_BYTES = 2**60
 _DIGEST = r"^sha256:[0-9a-f]{64}$"

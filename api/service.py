@@ -9,12 +9,12 @@ from typing import Annotated
 from fastapi import Depends, Request
 from structlog.typing import FilteringBoundLogger
 
-from encamp.api.access import Gate
-from encamp.api.measures import Measures
-from encamp.api.replica import Replica
-from encamp.api.settings import Settings
-from encamp.api.store import Store
-from encamp.api.watching import Watch
+from .access import Gate
+from .measures import Measures
+from .replica import Replica
+from .settings import Settings
+from .store import Store
+from .watching import Watch
 
 _MOST_HELD = 64 * 2**20
 

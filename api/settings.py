@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from encamp.api.store import Room
 from encamp.wire import Limits
+
+from .store import Room
 
 _MIB = 2**20
 

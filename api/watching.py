@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
-from encamp.api.operations import State
-from encamp.api.store import Queue
+from .operations import State
+from .store import Queue
 
 Mark = tuple[State, int]
 """A state, and the number of the newest event."""
