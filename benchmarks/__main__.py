@@ -40,9 +40,9 @@ def main() -> None:
     names = arguments.only or _ORDER
     parts = [_section(name, output.parent, quick=arguments.quick) for name in names]
     taken = f"this run took {seconds(time.perf_counter() - began)}"
-    head = (
-        "# Results\n\nWritten by `make bench`, all in one run; no figure is typed in."
-    )
+    by = f"`python -m benchmarks --only {' '.join(names)}`"
+    by = by if arguments.only else "`make bench`"
+    head = f"# Results\n\nWritten by {by}, all in one run; no figure is typed in."
     facts = "\n".join(f"- {line}" for line in (*lines, taken))
     output.write_text("\n\n".join([head, facts, *parts]) + "\n", encoding="utf-8")
     print(f"wrote {output}")

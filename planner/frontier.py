@@ -30,9 +30,9 @@ from .solver import UNBOUNDED
 from .start import unplanned
 from .task import Task
 
-_EFFORT = Effort(drops_per_op=0.25, moments=2, work=0.05)
+_EFFORT = Effort(rounds_per_op=0.25, moments=2, work=0.05)
 """Less than a single solve's: the neighbours have done much of it."""
-_DROPS_PER_OP = 0.25
+_ROUNDS_PER_OP = 0.25
 """For the smallest budget, where repairs that give up are most of the time."""
 _FLOOR_SHARE = 1 / 4
 """Of the limit, what the search for the smallest budget may take."""
@@ -128,7 +128,7 @@ class _Sweep:
         clock = task.clock.share(_FLOOR_SHARE)
         under_way = task.begin(UNBOUNDED, self._listener, clock)
         self._least = squeeze(
-            task.cuts, under_way, self._floor, drops_per_op=_DROPS_PER_OP
+            task.cuts, under_way, self._floor, rounds_per_op=_ROUNDS_PER_OP
         )
         if may_reorder(under_way):
             least = self._floor.least_bytes

@@ -81,16 +81,16 @@ def _height(floor: Floor) -> int:
 
 
 def squeeze(
-    cuts: Cuts, progress: Progress, floor: Floor, *, drops_per_op: float = 1.0
+    cuts: Cuts, progress: Progress, floor: Floor, *, rounds_per_op: float = 1.0
 ) -> IntArray:
     """Return a schedule of a peak as small as repeated repair finds.
 
     Bisects between the floor and the best peak, taking a goal that no variant of the
     repair reaches as out of reach; a heuristic, so a smaller budget may exist. Fewer
-    `drops_per_op` give up sooner, and end at a larger budget where that is hard.
+    `rounds_per_op` give up sooner, and end at a larger budget where that is hard.
     """
     progress.begin("squeeze")
-    problem, reach = cuts.problem, _Reach(cuts, progress, floor, drops_per_op)
+    problem, reach = cuts.problem, _Reach(cuts, progress, floor, rounds_per_op)
     best = _obedient(progress, unplanned(problem))
     top, low = int(peak(problem, best)), floor.least_bytes
     while top - low > max(1, top // _RESOLUTION) and not progress.clock.is_over():
@@ -125,7 +125,7 @@ class _Reach:
     cuts: Cuts
     progress: Progress
     floor: Floor
-    drops_per_op: float
+    rounds_per_op: float
 
     def from_(self, best: IntArray, goal: int) -> IntArray | None:
         """Return a schedule of a peak up to `goal`, None if no variant finds one."""
@@ -133,7 +133,7 @@ class _Reach:
         for steps in chain(schedules, self._cut_for(goal)):
             for taste in _TASTES:
                 found = repair_within(
-                    self.progress, steps, goal, taste, drops_per_op=self.drops_per_op
+                    self.progress, steps, goal, taste, rounds_per_op=self.rounds_per_op
                 )
                 if found is not None:
                     return found

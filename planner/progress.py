@@ -30,8 +30,8 @@ class Proof:
 class Effort:
     """How much one solve tries, in terms of what a solve that stands alone tries."""
 
-    drops_per_op: float = 4.0
-    """Drops after which a repair gives up, for each op of the graph."""
+    rounds_per_op: float = 4.0
+    """Rounds after which a repair gives up, for each op of the graph."""
     moments: int = 20
     """Most moments of an integer program."""
     work: float = 1.0

@@ -17,7 +17,7 @@ from .result import located
 from .task import Task
 
 _MOST_UNPINNED = 4
-_DROPS_PER_OP = 0.25
+_ROUNDS_PER_OP = 0.25
 _SHARE = 1 / 8
 """Of the time that is left, what one remedy may take."""
 _LEAST_GAIN = 1000
@@ -51,7 +51,8 @@ def _unpinned(task: Task, timeline: Timeline) -> Iterator[Remedy]:
             return
         ops = list(task.obedience.graph.ops)
         ops[op.id] = replace(op, recompute=Recompute())
-        smallest = _smallest(task, replace(task.obedience.graph, ops=tuple(ops)))
+        unpinned = replace(task.obedience.graph, ops=tuple(ops))
+        smallest = _smallest(task, unpinned, timeline.peak_bytes)
         place = located(op.name, op.module, op.source)
         yield Remedy(f"run {place} again, pinned: {op.recompute.reason}", smallest)
 
@@ -70,12 +71,12 @@ def _waiting(graph: CostGraph, timeline: Timeline) -> list[Op]:
     return [graph.ops[op] for op in largest]
 
 
-def _smallest(task: Task, graph: CostGraph) -> int:
+def _smallest(task: Task, graph: CostGraph, below: int) -> int:
     problem = reduce(graph, task.obedience.barred)
     cuts, clock = Cuts(problem), task.clock.share(_SHARE)
-    under_way = Progress(problem, task.graph.resident_bytes, task.options, clock)
+    under_way = Progress(problem, below, task.options, clock)
     floor = floor_of(cuts, under_way)
-    steps = squeeze(cuts, under_way, floor, drops_per_op=_DROPS_PER_OP)
+    steps = squeeze(cuts, under_way, floor, rounds_per_op=_ROUNDS_PER_OP)
     return int(peak(problem, steps))
 
 

@@ -27,7 +27,7 @@ from .replay_fast import (
 NEVER = 2**62
 """A next use that does not come, and a duration limit that does not bind."""
 FITS, STUCK, UNFINISHED = 0, 1, 2
-"""How a repair ended: under the budget, without a move, or at its limit of drops."""
+"""How a repair ended: under the budget, without a move, or at its limit of rounds."""
 _SHARE = 16
 """A round relieves the worst step of one in so many of the bytes it is over."""
 _LONGEST = 8

@@ -23,10 +23,10 @@ from .start import from_held, starts, unplanned
 from .timeline import timeline
 
 _GAP_WEIGHTS = (0.0, 0.5, 1.0)
-_DROPS_AT_ONCE, _ATTEMPTS_AT_ONCE, _MOVES_AT_ONCE = 16, 256, 8
+_ROUNDS_AT_ONCE, _ATTEMPTS_AT_ONCE, _MOVES_AT_ONCE = 16, 256, 8
 """At most so many between two looks at the clock; fewer on large graphs."""
-_PASSES_PER_DROP, _PASSES_PER_MOVE = 4, 20
-"""Times that a drop and a move of a local search go through the schedule."""
+_PASSES_PER_ROUND, _PASSES_PER_MOVE = 4, 20
+"""Times that a round of repair and a move of a local search go through a schedule."""
 _STEPS_PER_ATTEMPT = 400
 """Elementary steps of taking a recomputation out and bringing it back."""
 _MOST_WALKS = 6
@@ -134,22 +134,22 @@ def repair_within(
     budget: int,
     taste: Taste,
     *,
-    drops_per_op: float | None = None,
+    rounds_per_op: float | None = None,
 ) -> IntArray | None:
     """Repair until it ends or the time is over; None unless the schedule fits.
 
-    Near the smallest budgets repair may go round in circles; so many drops end it.
+    Near the smallest budgets repair may go round in circles; so many rounds end it.
     """
-    if drops_per_op is None:
-        drops_per_op = progress.effort.drops_per_op
-    most = _DROPS_AT_ONCE + int(drops_per_op * progress.problem.num_ops)
+    if rounds_per_op is None:
+        rounds_per_op = progress.effort.rounds_per_op
+    most = _ROUNDS_AT_ONCE + int(rounds_per_op * progress.problem.num_ops)
     while most > 0:
-        per_drop = _PASSES_PER_DROP * len(steps)
-        drops = progress.clock.at_once(per_drop, _DROPS_AT_ONCE)
-        taste = taste._replace(max_rounds=drops)
+        per_round = _PASSES_PER_ROUND * len(steps)
+        rounds = progress.clock.at_once(per_round, _ROUNDS_AT_ONCE)
+        taste = taste._replace(max_rounds=rounds)
         steps, ended = repair(progress.problem, steps, budget, taste, progress.random)
-        progress.clock.pay(drops * per_drop)
-        most -= drops
+        progress.clock.pay(rounds * per_round)
+        most -= rounds
         if ended == FITS:
             return steps
         if ended == STUCK or progress.clock.is_over():
