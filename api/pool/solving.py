@@ -199,6 +199,7 @@ def _smallest(found: MinBudget) -> dict[str, object]:
         "bound_bytes": found.bound_bytes,
         "peak": asdict(found.site),
         "bound_peak": asdict(found.bound_site),
+        "remedies": [asdict(remedy) for remedy in found.remedies],
         "plan": 0,
         "summary": plan_fields(found.plan),
     }

@@ -80,6 +80,8 @@ def test_the_smallest_budget():
     outcome, _ = run(job)
 
     assert outcome.result["budget_bytes"] == 43
+    half = {"what": "half the batch", "budget_bytes": 1 + 1 + 10 + 1 + 10}
+    assert outcome.result["remedies"] == [half]
     assert plan_from_json(outcome.plans[0]).peak_bytes == 43
 
 
